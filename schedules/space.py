@@ -1,0 +1,142 @@
+"""Schedules: how a form is computed on a target, as frozen values, and the legal space of each target family.
+
+A schedule changes the speed of a kernel and the order of its sums, never what it computes. This file imports no compiler, so that
+listing and counting candidates is cheap. A family adds itself by subclassing :class:`Schedule`; ``kvbuffer_codegen.schedules``
+imports every family.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar, Protocol, Self
+
+from kvbuffer_codegen.ir.forms import KernelSpec
+
+CURSOR_FORMS = ("advance", "commit")
+
+
+class TargetLike(Protocol):
+    """What a schedule asks of a target: ``kind`` is ``"cpu"`` or ``"cuda"``."""
+
+    @property
+    def kind(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Base of all families. Subclasses are frozen dataclasses of ints, bools and strings with every field defaulted."""
+
+    kind: ClassVar[str] = ""  #: the target kind this family serves
+    families: ClassVar[dict[str, type[Schedule]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        Schedule.families[cls.kind] = cls
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, **asdict(self)}
+
+    @classmethod
+    def legal(cls, spec: KernelSpec, target: TargetLike) -> list[Self]:
+        """Every candidate for ``spec`` on ``target``, the default among them, in a fixed order."""
+        raise NotImplementedError
+
+    @classmethod
+    def default(cls, spec: KernelSpec, target: TargetLike) -> Self:
+        raise NotImplementedError
+
+    @classmethod
+    def space(cls) -> dict[str, Any]:
+        """What :func:`space_hash` covers: a change of these values makes old tuning choices void."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class CpuSchedule(Schedule):
+    """Rows of the state streamed once by one OpenMP cell (a batch row, some value heads, a block of V).
+
+    rows    state rows in flight at once (rows of V in layout VK, of K in KV); for cursor forms: batch rows of a cell.
+    lanes   independent float32 accumulators of a sum over K: gcc vectorises them without reordering a sum.
+    splits  blocks that V is divided into: more, smaller cells for small batches.
+    heads   value heads of one key head that a cell computes one after another.
+    """
+
+    kind: ClassVar[str] = "cpu"
+    choices: ClassVar[dict[str, tuple[int, ...]]] = {
+        "rows": (1, 2, 4, 8),
+        "lanes": (1, 2, 4, 8, 16, 32),
+        "splits": (1, 2),
+        "heads": (1, 2),
+    }
+    cursor_rows: ClassVar[tuple[int, ...]] = tuple(2**i for i in range(12))
+
+    rows: int = 1
+    lanes: int = 1
+    splits: int = 1
+    heads: int = 1
+
+    @classmethod
+    def legal(cls, spec: KernelSpec, target: TargetLike) -> list[Self]:
+        if spec.form in CURSOR_FORMS:
+            return [cls(rows=rows) for rows in cls.cursor_rows]
+        lanes = [n for n in cls.choices["lanes"] if spec.K % n == 0][-2:]
+        axes = (cls.choices["rows"], lanes, cls.choices["splits"], cls.choices["heads"])
+        made = (cls(*values) for values in itertools.product(*axes))
+        return [s for s in made if s.fits(spec)]
+
+    @classmethod
+    def default(cls, spec: KernelSpec, target: TargetLike) -> Self:
+        if spec.form in CURSOR_FORMS:
+            return cls(rows=64)
+        legal = cls.legal(spec, target)
+        return max(legal, key=lambda s: (s.lanes <= 16, s.lanes, s.rows == 2, s.splits == 1, s.heads == 1))
+
+    @classmethod
+    def space(cls) -> dict[str, Any]:
+        return {**cls.choices, "cursor_rows": cls.cursor_rows}
+
+    def fits(self, spec: KernelSpec) -> bool:
+        """Whether the fields divide what they split."""
+        if spec.V % self.splits or spec.K % self.lanes or spec.ratio % self.heads:
+            return False
+        streamed = spec.V // self.splits if spec.layout == "VK" else spec.K
+        return streamed % self.rows == 0
+
+
+def legal(spec: KernelSpec, target: TargetLike) -> list[Schedule]:
+    """Every legal candidate for ``spec`` on ``target``; raises ``ValueError`` for a target kind without schedules."""
+    return list(_family(target.kind).legal(spec, target))
+
+
+def default(spec: KernelSpec, target: TargetLike) -> Schedule:
+    """The schedule that serves until a tuned one is there; raises ``ValueError`` for a target kind without schedules."""
+    return _family(target.kind).default(spec, target)
+
+
+def schedule_from_dict(values: Mapping[str, Any]) -> Schedule:
+    """The inverse of ``Schedule.to_dict``; raises ``ValueError`` naming a field that is missing, unknown or of another type."""
+    given = dict(values)
+    family = _family(given.pop("kind", None))
+    known = {f.name: type(f.default) for f in fields(family)}
+    if given.keys() != known.keys():
+        wrong = sorted(given.keys() ^ known.keys())
+        raise ValueError(f"schedule: fields {wrong} are missing or unknown; a {family.kind} schedule has exactly {sorted(known)}")
+    for name, value in given.items():
+        if type(value) is not known[name]:
+            raise ValueError(f"schedule: {name} = {value!r} is not of type {known[name].__name__}")
+    return family(**given)
+
+
+def space_hash() -> str:
+    """Twelve hex digits over the candidate values of every family: part of the key of a tuning choice."""
+    spaces = {kind: family.space() for kind, family in sorted(Schedule.families.items())}
+    return hashlib.sha256(json.dumps(spaces, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _family(kind: Any) -> type[Schedule]:
+    if kind not in Schedule.families:
+        raise ValueError(f"target kind {kind!r} has no schedules; accepted: {', '.join(sorted(Schedule.families))}")
+    return Schedule.families[kind]
