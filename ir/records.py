@@ -1,0 +1,136 @@
+"""What one token leaves in the ring: derived, not fixed.
+
+A right vector is stored as the io-dtype inputs and float32 numbers from which it can be recomputed exactly (a key and 1 / its norm), or in
+float32 where that costs fewer bytes; left vectors and log-decays in float32; what depends on parameters alone is not stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from . import expr as ex
+from .expr import Expr
+from .language import Argument
+
+if TYPE_CHECKING:
+    from .forms import TokenProgram
+
+BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+
+
+@dataclass(frozen=True)
+class Field:
+    """One tensor of the ring. ``expr`` gives a token's value over the leaves of its token program; ``dtype``: "float32" or "io"."""
+
+    name: str
+    expr: Expr
+    dtype: str
+    heads: str
+    axis: str | None
+
+    def bytes(self, K: int, V: int, ratio: int, io: str) -> float:
+        """Bytes a token and value head costs."""
+        wide = {"K": K, "V": V, None: 1}[self.axis]
+        return wide * BYTES[io if self.dtype == "io" else "float32"] / (ratio if self.heads == "key" else 1)
+
+    @property
+    def leaf(self) -> Expr:
+        return ex.leaf("field", self.name, (self.axis,) if self.axis else (), self.heads)
+
+
+@dataclass(frozen=True)
+class Right:
+    """A stored right vector: ``scale`` (a number, or None for 1) times ``vector`` (over K), over field leaves and parameters."""
+
+    scale: Expr | None
+    vector: Expr
+
+    @property
+    def expr(self) -> Expr:
+        return self.vector if self.scale is None else ex.apply("mul", self.scale, self.vector)
+
+
+@dataclass(frozen=True)
+class RecordLayout:
+    """The ring's tensors in argument order, and how a record is rebuilt from them."""
+
+    fields: tuple[Field, ...]
+    lefts: tuple[Expr, ...]
+    rights: tuple[Right, ...]
+    log_decay_scalar: Expr | None
+    log_decay_key: Expr | None
+    log_decay_value: Expr | None
+
+    def bytes(self, K: int, V: int, ratio: int, io: str) -> float:
+        """Bytes of one record per value head."""
+        return sum(f.bytes(K, V, ratio, io) for f in self.fields)
+
+
+def record_layout(program: TokenProgram, arguments: Sequence[Argument], K: int, io: str) -> RecordLayout:
+    """The layout of exact records for io dtype ``io`` (module docstring)."""
+    builder = _Builder(program, arguments, K, io)
+    lefts = tuple(builder.store(f"left{r}", ex.leaf("left", r, "V", "value")) for r in range(len(program.lefts)))
+    rights = tuple(builder.right(r, right) for r, right in enumerate(program.rights))
+    decays = [
+        None if e is None else builder.store(name, e)
+        for name, e in (("log_decay", program.log_decay_scalar), ("log_decay_key", program.log_decay_key), ("log_decay_value", program.log_decay_value))
+    ]
+    return RecordLayout(tuple(builder.fields.values()), lefts, rights, *decays)
+
+
+class _Builder:
+    def __init__(self, program: TokenProgram, arguments: Sequence[Argument], K: int, io: str):
+        self.definitions = {d.name: d.expr for d in program.definitions}
+        self.parameters = {a.name for a in arguments if a.parameter}
+        self.K, self.io = K, io
+        self.fields: dict[str, Field] = {}
+
+    def store(self, name: str, value: Expr, dtype: str = "float32") -> Expr:
+        """A field leaf for ``value``, or ``value`` itself where it depends on parameters alone."""
+        if self.constant(value):
+            return self.expanded(value)
+        axis = next(iter(value.axes), None)
+        made = Field(f"record_{name}", value, dtype, "key" if value.heads == "key" else "value", axis)
+        return self.fields.setdefault(made.name, made).leaf
+
+    def expanded(self, value: Expr) -> Expr:
+        """``value`` with the names of definitions replaced by what they stand for."""
+        return ex.rewrite(value, lambda e: self.expanded(self.definitions[e.value]) if e.op == "scalar" else None)
+
+    def constant(self, value: Expr) -> bool:
+        leaves = [n for n in ex.walk(self.expanded(value)) if n.op in ("input", "read", "left")]
+        return all(n.op == "input" and n.value[0] in self.parameters for n in leaves)
+
+    def right(self, r: int, right: Expr) -> Right:
+        scale, vector = _factor(right)
+        inputs = [n for n in ex.walk(vector) if n.op == "input" and n.axes and n.value[0] not in self.parameters]
+        numbers = [n for n in ex.walk(vector) if not n.axes and n.op in ("scalar", "input") and not self.constant(n)]
+        inputs_bytes = sum(self.K * BYTES[self.io] for _ in inputs) + 4 * len(numbers) + 4 * (scale is not None and not self.constant(scale))
+        if inputs_bytes >= 4 * self.K:
+            return Right(None, self.store(f"right{r}", right))
+        stored: dict[Expr, Expr] = {n: self.store(_label(n), n, "io") for n in inputs} | {n: self.store(f"{_label(n)}_{r}", n) for n in numbers}
+        return Right(None if scale is None else self.store(f"scale{r}", scale), ex.rewrite(vector, stored.get))
+
+
+def _label(node: Expr) -> str:
+    if node.op == "scalar":
+        return str(node.value)
+    name, index = node.value
+    return name if index is None else f"{name}{index}"
+
+
+def _factor(vector: Expr) -> tuple[Expr | None, Expr]:
+    """(number, vector over K) whose product is ``vector``."""
+    if vector.op == "neg":
+        scale, rest = _factor(vector.args[0])
+        return ex.apply("neg", scale or ex.const(1.0)), rest
+    if vector.op in ("mul", "div"):
+        a, b = vector.args
+        if vector.op == "mul" and not a.axes:
+            a, b = b, a
+        if not b.axes:
+            scale, rest = _factor(a)
+            return (ex.apply(vector.op, scale or ex.const(1.0), b)), rest
+    return None, vector

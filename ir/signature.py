@@ -1,0 +1,117 @@
+"""The arguments of a kernel: the one description that templates declare from, manifests store and the runtime checks against."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .forms import DTYPES, FORMS, KernelSpec
+
+#: Rows of the cursors tensor, int32 [5, P + 1]; column P belongs to no slot and takes the faults of rows whose slot is out of range.
+BASE, COUNT, KV_ONLY, WINDOW, FAULT = range(5)
+#: Bits of cursors[FAULT].
+FAULT_SLOT, FAULT_LENGTH, FAULT_ACCEPTED = 1, 2, 4
+#: The ``form`` argument of advance.
+ADVANCE_FORMS = {"decode": 0, "step": 1, "flush": 2}
+
+
+@dataclass(frozen=True)
+class TensorArg:
+    """One tensor. ``shape``: ints, symbols (B P N R H HV Y bind at first sight) and sums of these as text; strides of ``free_strides`` are
+    run-time values in elements, the other axes are contiguous; base address and free strides are multiples of ``align`` bytes."""
+
+    name: str
+    role: str
+    dtype: str
+    shape: tuple[int | str, ...]
+    free_strides: tuple[int, ...]
+    align: int
+    access: str
+
+
+@dataclass(frozen=True)
+class ScalarArg:
+    """One number by value."""
+
+    name: str
+    dtype: str = "int32"
+
+
+def to_dict(argument: TensorArg | ScalarArg) -> dict[str, Any]:
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(argument).items()}
+
+
+def signature(spec: KernelSpec) -> tuple[TensorArg | ScalarArg, ...]:
+    """The ordered arguments of the kernel that ``spec`` describes (tables in docs/architecture.md)."""
+    cursors = TensorArg("cursors", "cursors", "int32", (5, "P + 1"), (0,), 4, "readwrite")
+    slots = _index("slots")
+    if spec.form == "advance":
+        return (cursors, slots, ScalarArg("form"), ScalarArg("buffer"), ScalarArg("kv_only"), ScalarArg("ring"))
+    if spec.form == "commit":
+        return (cursors, slots, _index("accepted"), ScalarArg("buffer"), ScalarArg("kv_only"), ScalarArg("ring"))
+    layers = ("Y",) if spec.form == "flush" else ()
+    result: list[TensorArg | ScalarArg] = [_state(spec, layers), *_records(spec, layers), cursors, slots, _index("rings")]
+    if spec.form == "verify":
+        result.append(_index("lengths"))
+    result += _inputs(spec, layers)
+    if FORMS[spec.form].tokens:
+        window = (spec.window,) if spec.form == "verify" else ()
+        result.append(_tensor("out", "out", spec.io, ("B", *window, "HV", spec.V), "write", True))
+    return tuple(result)
+
+
+def _index(name: str) -> TensorArg:
+    return TensorArg(name, "index", "index", ("B",), (0,), 4, "read")
+
+
+def _tensor(name: str, role: str, dtype: str, shape: tuple[int | str, ...], access: str, wide: bool) -> TensorArg:
+    """A tensor whose last axis is contiguous where it is ``wide`` (K or V), with 16-byte access where that axis allows it."""
+    item = DTYPES.get(dtype, 4)
+    free = tuple(range(len(shape) - 1 if wide else len(shape)))
+    last = shape[-1]
+    align = 16 if wide and isinstance(last, int) and last * item % 16 == 0 else item
+    return TensorArg(name, role, dtype, shape, free, align, access)
+
+
+def _state(spec: KernelSpec, layers: tuple[str, ...]) -> TensorArg:
+    tile = (spec.V, spec.K) if spec.layout == "VK" else (spec.K, spec.V)
+    access = "read" if FORMS[spec.form].folds == "never" else "readwrite"
+    return _tensor("state", "state", spec.state, (*layers, "P", "HV", *tile), access, True)
+
+
+def _records(spec: KernelSpec, layers: tuple[str, ...]) -> list[TensorArg]:
+    result = []
+    for f in spec.record_layout.fields:
+        wide: tuple[int, ...] = ({"K": spec.K, "V": spec.V}[f.axis],) if f.axis else ()
+        shape = (*layers, "N", "R", "H" if f.heads == "key" else "HV", *wide)
+        dtype = spec.io if f.dtype == "io" else "float32"
+        result.append(_tensor(f.name, "record", dtype, shape, "readwrite" if FORMS[spec.form].appends else "read", bool(f.axis)))
+    return result
+
+
+def _inputs(spec: KernelSpec, layers: tuple[str, ...]) -> list[TensorArg]:
+    """The recurrence's own arguments; flush takes only the parameters that its stored decays and right vectors still need."""
+    assert spec.recurrence is not None
+    needed = None if FORMS[spec.form].tokens else _parameters_of_records(spec)
+    result = []
+    for a in spec.recurrence.arguments:
+        if needed is not None and a.name not in needed:
+            continue
+        wide = ({"K": spec.K, "V": spec.V}[a.axis],) if a.axis else ()
+        heads = "H" if a.heads == "key" else "HV"
+        if a.parameter:
+            lead, dtype, role = layers, "float32", "parameter"
+        else:
+            window = (spec.window,) if spec.form == "verify" else ()
+            lead, dtype, role = ("B", *window), spec.io, "input"
+        count = (a.count,) if a.count else ()
+        result.append(_tensor(a.name, role, dtype, (*lead, *count, heads, *wide), "read", bool(a.axis)))
+    return result
+
+
+def _parameters_of_records(spec: KernelSpec) -> set[str]:
+    from .expr import walk
+
+    layout = spec.record_layout
+    parts = [*(r.expr for r in layout.rights), layout.log_decay_scalar, layout.log_decay_key, layout.log_decay_value]
+    return {n.value[0] for n in walk(*(p for p in parts if p is not None)) if n.op == "input"}
