@@ -28,7 +28,7 @@ class ExpressionError(ValueError):
 
 
 class Step(NamedTuple):
-    """One step of a postfix program: ``integer`` and ``name`` push ``value``, the others reduce the two topmost values."""
+    """One step of a postfix program: ``integer`` and ``name`` push ``value``, others reduce the two topmost values."""
 
     op: str  # integer name + - * // max min
     value: int | str = 0

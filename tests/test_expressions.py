@@ -61,8 +61,8 @@ def test_any_text_parses_or_is_refused(text: str) -> None:
     "text",
     [
         "", " ", "B +", "+ B", "B HV", "B / 2", "B % 2", "B ** 2", "max(B)", "max(B, 1, 2)", "max", "(B", "B)", "1.5",
-        "B.real", "__import__('os')", "min(, 1)", "B if 1 else 2", "١", "９", "lambda: 0", "B[0]", "1_000", "0x10", "B\n;B",
-        "B,",
+        "B.real", "__import__('os')", "min(, 1)", "B if 1 else 2", "١", "９", "lambda: 0", "B[0]", "1_000", "0x10",
+        "B\n;B", "B,",
     ],
 )  # fmt: skip
 def test_refused(text: str) -> None:
