@@ -1,0 +1,128 @@
+"""C++ around the cell function that TileLang emits for a CPU.
+
+TileLang's C target knows neither threads nor 16-bit floats that vectorise: a program computes one grid cell, and what is here
+makes it a self-contained source with one entry, ``int32_t entry(const uint64_t* args, const int64_t* grid)``, that runs
+``grid[0]`` cells on the threads of OpenMP. Pointers and integers travel in 64-bit slots, in the order of ``arguments``; a
+float32 argument is the low 32 bits of its slot.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+#: g++ vectorises the plain loops of a cell itself. Its own float16 (below version 14) and libm's expf would each keep a loop scalar,
+#: so both are written out here, free of branches.
+PROLOGUE = r"""#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__AVX512FP16__)
+typedef _Float16 half;
+#elif defined(__aarch64__)
+typedef __fp16 half;
+#else
+// IEEE binary16 in integer arithmetic, rounding to nearest even.
+struct half {
+  uint16_t bits;
+  half() = default;
+  explicit half(float value) {
+    uint32_t u;
+    memcpy(&u, &value, 4);
+    const uint32_t sign = (u >> 16) & 0x8000u, size = u & 0x7fffffffu;
+    const uint32_t normal = (size + 0xc8000fffu + ((size >> 13) & 1u)) >> 13;
+    float shifted;
+    memcpy(&shifted, &size, 4);
+    shifted += 0.5f;  // below 2^-14 the addition itself rounds to the spacing of subnormals, 2^-24
+    uint32_t subnormal;
+    memcpy(&subnormal, &shifted, 4);
+    subnormal -= 0x3f000000u;
+    const uint32_t huge = size > 0x7f800000u ? 0x7e00u : 0x7c00u;
+    const uint32_t finite = size < 0x38800000u ? subnormal : normal;
+    bits = (uint16_t)(sign | (size >= 0x47800000u ? huge : finite));
+  }
+  operator float() const {
+    const uint32_t size = (uint32_t)(bits & 0x7fffu) << 13;
+    const uint32_t normal = (size + 0x38000000u) | (size >= 0x0f800000u ? 0x7f800000u : 0u);  // infinity and NaN keep all ones
+    const float small = (float)(int32_t)(bits & 0x3ffu) * 0x1p-24f;
+    uint32_t subnormal;
+    memcpy(&subnormal, &small, 4);
+    const uint32_t u = ((uint32_t)(bits & 0x8000u) << 16) | (size < 0x00800000u ? subnormal : normal);
+    float value;
+    memcpy(&value, &u, 4);
+    return value;
+  }
+};
+#endif
+
+static inline float power_of_two(int32_t n) {
+  const int32_t bits = (n + 127) << 23;
+  float value;
+  memcpy(&value, &bits, 4);
+  return value;
+}
+
+// e^x to 2 ulp (polynomial of Cephes' expf); 0 at -infinity, infinity above 88.73, NaN stays NaN.
+static inline float exp_float(float x) {
+  x = x < -104.0f ? -104.0f : x;
+  x = x > 89.0f ? 89.0f : x;
+  const float n = __builtin_rintf(x * 1.44269504f);
+  const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+  float p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * (r * r) + r + 1.0f;
+  const int32_t whole = (int32_t)n, part = whole >> 1;  // 2^whole in two steps: it may lie outside float's exponents
+  return p * power_of_two(part) * power_of_two(whole - part);
+}
+"""
+
+_C_TYPES = {"int32": "int32_t", "int64": "int64_t", "float32": "float"}
+
+
+def cpu_source(emitted: str, emitted_name: str, entry: str, parameters: Sequence[tuple[str, str]]) -> str:
+    """The whole source of one CPU kernel.
+
+    ``emitted`` is what TileLang's C target printed, ``emitted_name`` the function in it; ``parameters`` are that function's, in
+    order, as (kind, dtype): kind "pointer" (dtype unused), "integer", or "cell" for the number of the grid cell.
+    """
+    definition = re.search(rf"^int32_t {re.escape(emitted_name)}\(([^)]*)\) \{{\n(.*?)^\}}\n", emitted, re.M | re.S)
+    if definition is None:
+        raise ValueError(f"no definition of {emitted_name} in the emitted C source")
+    # No two tensors of a kernel overlap where one is written (the contract of every form), so loops need no overlap checks.
+    declared = definition[1].replace("* ", "* __restrict__ ")
+    body = re.sub(r"\bexpf\(", "exp_float(", definition[2])
+    return "\n".join(
+        (
+            PROLOGUE,
+            f"static inline void {entry}_cell({declared}) {{",
+            re.sub(r"^  return 0;\n\Z", "", body, flags=re.M) + "}\n",
+            f'extern "C" int32_t {entry}(const uint64_t* args, const int64_t* grid) {{',
+            "#pragma omp parallel for schedule(static) if (grid[0] > 1)",
+            "  for (int64_t cell = 0; cell < grid[0]; ++cell) {",
+            f"    {entry}_cell({', '.join(_unpacked(parameters, declared))});",
+            "  }",
+            "  return 0;",
+            "}\n",
+        )
+    )
+
+
+def _unpacked(parameters: Sequence[tuple[str, str]], declared: str) -> list[str]:
+    types = [text.rsplit(" ", 1)[0].replace(" __restrict__", "").strip() for text in declared.split(",")]
+    values, slot = [], 0
+    for (kind, dtype), c_type in zip(parameters, types, strict=True):
+        if kind == "cell":
+            values.append("(int32_t)cell")
+            continue
+        if kind == "pointer":
+            values.append(f"({c_type})args[{slot}]")
+        elif dtype == "float32":
+            values.append(f"*(const float*)&args[{slot}]")
+        else:
+            values.append(f"({_C_TYPES[dtype]})args[{slot}]")
+        slot += 1
+    return values

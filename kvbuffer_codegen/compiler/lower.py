@@ -1,0 +1,212 @@
+"""A TileLang program to device source and the facts of its launch. Nothing is compiled here and no device is needed."""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang import tvm
+from tilelang.backend.module import create_backend_context
+from tilelang.engine.lower import device_codegen_without_compile, lower_to_host_device_ir
+
+from kvbuffer_codegen.compiler.cpu_source import cpu_source
+from kvbuffer_codegen.schedules.targets import Target
+
+tirx, post_order_visit = tvm.tirx, tvm.tirx.stmt_functor.post_order_visit
+logging.getLogger("tilelang").setLevel(logging.WARNING)
+
+#: How TileLang lowers, per kind of target.
+PASSES: dict[str, dict[str, bool]] = {
+    # Its vector structs lack casts and shifts, and gcc vectorises plain loops; its bounds guards would stand inside those loops: a
+    # CPU program keeps every index in range itself.
+    "cpu": {"tirx.disable_vectorize": True, "tl.disable_safe_memory_legalize": True},
+    # Warp-specialised pipelines have compiled clean and computed wrong numbers; tensor maps would need a launcher that encodes them.
+    "cuda": {"tl.disable_warp_specialized": True, "tl.disable_tma_lower": True},
+}
+
+
+class LoweringError(ValueError):
+    """A program that cannot become a kernel, or would become a wrong one."""
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """Device source and its launch.
+
+    grid       extents of x, y, z (CUDA) or the number of cells (CPU): integers, or expressions over run-time sizes
+    block      threads of a block along x, y, z
+    shared     bytes of dynamic shared memory
+    arguments  what the device function takes, in order: {"pointer": tensor} or {"integer": expression, "dtype": "int32"|"int64"|"float32"}
+    """
+
+    source: str
+    entry: str
+    grid: tuple[str | int, ...]
+    block: tuple[int, int, int]
+    shared: int
+    arguments: tuple[dict[str, str], ...]
+
+
+@dataclass(frozen=True)
+class _Device:
+    """TileLang's own lowering of a program with one launch: the device function, and what the host passes to it."""
+
+    module: Any
+    name: str
+    func: Any
+    passed: tuple[Any, ...]
+    attrs: dict[str, Any]
+    context: Any
+
+
+def lower(func: Any, target: Target, *, name: str | None = None, cells: str | None = None) -> Lowered:
+    """Lower a TileLang prim_func with one ``T.Kernel``.
+
+    ``name`` becomes the entry of the binary (default: the function's own name). On a CPU the function computes one grid cell
+    (``T.Kernel(1)``, an int32 parameter ``cell``) and ``cells`` says how many there are. Raises :class:`LoweringError`.
+    """
+    device = _device(func, target)
+    name = name or str(func.attrs["global_symbol"])
+    emitted = device_codegen_without_compile(device.module, device.context).inspect_source()
+    arguments = tuple(_argument(p, value) for p, value in zip(device.func.params, device.passed, strict=True))
+    if target.kind == "cpu":
+        return _cpu(emitted, device.name, name, cells, arguments)
+    extents = {str(tag): extent for tag, extent in device.attrs["thread_extent"].items()}
+    return Lowered(
+        source=re.sub(rf"\b{re.escape(device.name)}\b", name, emitted),
+        entry=name,
+        grid=tuple(_extent(extents.get(f"blockIdx.{axis}", 1)) for axis in "xyz"),
+        block=(int(extents["threadIdx.x"]), int(extents.get("threadIdx.y", 1)), int(extents.get("threadIdx.z", 1))),
+        shared=int(device.attrs.get("dyn_shared_memory_buf", 0)),
+        arguments=arguments,
+    )
+
+
+def device_ir(func: Any, target: Target) -> str:
+    """The lowered device function of ``func`` as TIR script."""
+    return str(_device(func, target).module.script())
+
+
+def _cpu(
+    emitted: str, emitted_name: str, name: str, cells: str | None, arguments: tuple[dict[str, str], ...]
+) -> Lowered:
+    parameters = [
+        ("pointer", "") if "pointer" in a else ("cell" if a["integer"] == "cell" else "integer", a["dtype"])
+        for a in arguments
+    ]
+    if cells is None or ("cell", "int32") not in parameters:
+        raise LoweringError(f"{name}: a CPU program takes an int32 parameter `cell` that it uses, and a count of cells; given: {cells}")
+    return Lowered(
+        source=cpu_source(emitted, emitted_name, name, parameters),
+        entry=name,
+        grid=(cells,),
+        block=(1, 1, 1),
+        shared=0,
+        arguments=tuple(a for a in arguments if a.get("integer") != "cell"),
+    )
+
+
+def _device(func: Any, target: Target) -> _Device:
+    on_cpu = target.kind == "cpu"
+    # A host target unlike the device's makes the launch a visible call; with equal ones TileLang would look for a declared function.
+    context = (
+        create_backend_context(tvm.target.Target("c"), {"kind": "c", "march": "host"}, "tvm_ffi")
+        if on_cpu
+        else create_backend_context(tvm.target.Target({"kind": "cuda", "arch": target.arch}), None, "tvm_ffi")
+    )
+    with tvm.transform.PassContext(opt_level=3, config=PASSES[target.kind]), context.target:
+        host, module, *_ = lower_to_host_device_ir(func, context)
+        if on_cpu:
+            module = tirx.transform.BF16StorageLegalize()(tirx.transform.FP8StorageLegalize()(module))
+    symbol = func.attrs["global_symbol"]
+    if len(module.functions) != 1 or len(host.functions) != 1:
+        raise LoweringError(f"{symbol}: {len(module.functions)} launches in one program; exactly one T.Kernel is accepted")
+    ((variable, device),) = module.functions.items()
+    ((_, host_func),) = host.functions.items()
+    attrs = dict(device.attrs.items())
+    _check_launch(symbol, attrs, dict(host_func.attrs.items()))
+    if on_cpu:
+        _check_sixteen_bit_casts(symbol, device)
+    passed = _passed(host_func, variable.name_hint)[: len(device.params)]
+    return _Device(module, variable.name_hint, device, passed, attrs, context)
+
+
+def _passed(host_func: Any, name: str) -> tuple[Any, ...]:
+    """What the host passes to the device function called ``name``."""
+    found: list[tuple[Any, ...]] = []
+
+    def visit(node: Any) -> None:
+        if isinstance(node, tirx.Call) and node.args and isinstance(node.args[0], tirx.StringImm) and node.args[0].value == name:
+            found.append(tuple(node.args[1:]))
+
+    post_order_visit(host_func.body, visit)
+    if len(found) != 1:
+        raise LoweringError(f"{name}: launched {len(found)} times; exactly one launch is accepted")
+    return found[0]
+
+
+def _check_launch(symbol: str, device: dict[str, Any], host: dict[str, Any]) -> None:
+    if host.get("tma_descriptor_args"):
+        raise LoweringError(f"{symbol}: uses TMA descriptors, which the launchers do not encode; copy without them")
+    for attr in ("cluster_dims", "use_cooperative_groups", "has_cuda_pdl_sync"):
+        if device.get(attr):
+            raise LoweringError(f"{symbol}: launch attribute {attr} is not supported by the launchers; accepted: a plain grid")
+
+
+def _check_sixteen_bit_casts(symbol: str, device: Any) -> None:
+    """Refuse TileLang's miscompile of a bfloat16 load whose cast is bound to a name: its bits become a number.
+
+    ``x = T.cast(t[i], "float32")`` reads 1.0 as 16256.0 on the C target. No tensor of a kernel holds 16-bit integers, so a
+    conversion between those and a float is always this fault.
+    """
+
+    def visit(node: Any) -> None:
+        if not isinstance(node, tirx.Cast):
+            return
+        dtypes = (str(node.value.dtype), str(node.dtype))
+        if any(d.startswith("uint16") for d in dtypes) and any(d.startswith("float") for d in dtypes):
+            raise LoweringError(
+                f"{symbol}: TileLang would convert the bits of a bfloat16 value as an integer in `{node}`; store the cast into a "
+                "float32 buffer (x[0] = T.cast(t[i], 'float32')) instead of binding it to a name"
+            )
+
+    post_order_visit(device.body, visit)
+
+
+def _argument(parameter: Any, value: Any) -> dict[str, str]:
+    dtype = str(parameter.dtype)
+    if dtype == "handle":
+        return {"pointer": str(value.name)}
+    if dtype not in ("int32", "int64", "float32"):
+        raise LoweringError(f"argument {parameter.name} has dtype {dtype}; accepted: int32, int64, float32, tensors")
+    return {"integer": expression(value), "dtype": dtype}
+
+
+def _extent(value: Any) -> str | int:
+    text = expression(value)
+    return int(text) if text.isdigit() else text
+
+
+_SIGNS = {"Add": "+", "Sub": "-", "Mul": "*", "FloorDiv": "//"}
+
+
+def expression(value: Any) -> str:
+    """A TIR integer as a launch expression (:mod:`kvbuffer_codegen.expressions`); raises :class:`LoweringError` for what has none."""
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, tirx.IntImm):
+        return str(int(value))
+    if isinstance(value, tirx.Var):
+        return str(value.name)
+    if isinstance(value, tirx.Cast):
+        return expression(value.value)
+    kind = type(value).__name__
+    if kind in _SIGNS:
+        return f"({expression(value.a)} {_SIGNS[kind]} {expression(value.b)})"
+    if kind in ("Min", "Max"):
+        return f"{kind.lower()}({expression(value.a)}, {expression(value.b)})"
+    raise LoweringError(
+        f"`{value}` ({kind}) has no launch expression; accepted are integers, sizes, strides, scalar arguments, + - * //, min and max"
+    )

@@ -1,0 +1,169 @@
+"""The host's compilers: g++ for CPU kernels, nvcc for cubins. Finds them, runs them, reads what they report.
+
+nvcc comes from CUDA_HOME, from PATH, or from the wheels of the extra ``cuda-build`` in site-packages, in this order.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import site
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+
+from kvbuffer_codegen.schedules.targets import Target
+
+#: Not -ffast-math: a log-decay of -infinity is legal, and a sum must not be reordered behind the schedule's back.
+GXX_FLAGS = (
+    "-std=c++17",
+    "-O3",
+    "-march=native",
+    "-fopenmp",
+    "-fno-strict-aliasing",  # TileLang reinterprets floats through pointers
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-ffp-contract=fast",
+    "-fPIC",
+    "-shared",
+    "-w",
+)
+#: Without -lineinfo, which triples a cubin and writes the build's paths into it.
+NVCC_FLAGS = ("-cubin", "-O3", "-std=c++20", "-w", "-Xptxas", "-v")
+WHEELS = ("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm", "nvidia-cuda-runtime", "nvidia-cuda-cccl")
+
+
+class MissingCompiler(RuntimeError):  # noqa: N818  (what is missing, not an error of the compiler)
+    """A compiler that a target needs is not installed; the message names the package that brings it."""
+
+
+class CompileError(RuntimeError):
+    """A compiler refused generated source; the message ends with what it said."""
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A compiler that was found: its executable, its version, and the flags it will get."""
+
+    name: str
+    path: str
+    version: str
+    flags: tuple[str, ...]
+
+    def describe(self) -> dict[str, str | list[str]]:
+        """For manifests and ``doctor``: no paths, so that equal tools give equal bytes."""
+        return {"name": self.name, "version": self.version, "flags": list(self.flags)}
+
+
+@dataclass(frozen=True)
+class Binary:
+    """What a compiler made: the bytes, and for CUDA registers of a thread, spilled bytes and static shared memory."""
+
+    data: bytes
+    resources: dict[str, int] = field(default_factory=dict)
+
+
+def find_compiler(target: Target) -> Compiler:
+    """The compiler that ``target`` needs; raises :class:`MissingCompiler`."""
+    return find_gxx() if target.kind == "cpu" else find_nvcc(target)
+
+
+def compile_source(source: str, target: Target) -> Binary:
+    """Device source (:mod:`lower`) to a shared object (CPU) or a cubin. Raises :class:`MissingCompiler`, :class:`CompileError`."""
+    compiler = find_compiler(target)
+    if target.kind == "cpu":
+        data, _ = _run(compiler, source, "kernel.cpp", "kernel.so", ("-lm",))
+        return Binary(data)
+    data, log = _run(compiler, source, "kernel.cu", "kernel.cubin", _tilelang_includes())
+    return Binary(data, ptxas_resources(log))
+
+
+def ptxas_resources(log: str) -> dict[str, int]:
+    """Registers, spilled bytes and static shared memory from what ``ptxas -v`` says about one kernel."""
+
+    def largest(pattern: str) -> int:
+        return max((int(n) for n in re.findall(pattern, log)), default=0)
+
+    return {
+        "registers": largest(r"Used (\d+) registers"),
+        "spill_bytes": largest(r"(\d+) bytes spill stores") + largest(r"(\d+) bytes spill loads"),
+        "static_shared": largest(r"(\d+) bytes smem"),
+    }
+
+
+def find_gxx() -> Compiler:
+    """g++, or what the variable CXX names; raises :class:`MissingCompiler`."""
+    wanted = os.environ.get("CXX") or "g++"
+    path = shutil.which(wanted)
+    if path is None:
+        raise MissingCompiler(f"C++ compiler {wanted!r} not found; CPU kernels need g++ with OpenMP (Debian package g++), or CXX naming one")
+    return Compiler("g++", path, _output(path, "-dumpfullversion", "-dumpversion"), GXX_FLAGS)
+
+
+def find_nvcc(target: Target) -> Compiler:
+    """An nvcc that knows ``target``; raises :class:`MissingCompiler`."""
+    path = _nvcc_path()
+    if path is None:
+        raise MissingCompiler(
+            "nvcc not found in CUDA_HOME, on PATH or in site-packages; install a CUDA toolkit, or "
+            "`pip install 'kvbuffer-codegen[cuda-build]'` (wheels nvidia-cuda-nvcc, nvidia-cuda-cccl and what they need)"
+        )
+    found = re.search(r"release (\d+)\.(\d+), V(\S+)", _output(str(path), "--version"))
+    if found is None:
+        raise MissingCompiler(f"{path} does not answer --version as nvcc does; set CUDA_HOME to a working CUDA toolkit")
+    if (int(found[1]), int(found[2])) < target.min_toolkit:
+        least = ".".join(map(str, target.min_toolkit))
+        raise MissingCompiler(f"nvcc {found[3]} does not know {target.arch}; needs a CUDA toolkit of at least {least}")
+    return Compiler("nvcc", str(path), found[3], (*NVCC_FLAGS, f"-arch={target.arch}"))
+
+
+def _nvcc_path() -> Path | None:
+    home = os.environ.get("CUDA_HOME")
+    if home and (Path(home) / "bin" / "nvcc").is_file():
+        return Path(home) / "bin" / "nvcc"
+    on_path = shutil.which("nvcc")
+    if on_path:
+        return Path(on_path)
+    roots = dict.fromkeys([sysconfig.get_path("purelib"), *site.getsitepackages(), site.getusersitepackages(), *sys.path])
+    for root in filter(None, roots):
+        for nvcc in sorted(Path(root).glob("nvidia/cu*/bin/nvcc")):
+            if any(nvcc.parents[1].rglob("nv/target")):
+                return nvcc
+            raise MissingCompiler(f"{nvcc} lacks its headers; `pip install nvidia-cuda-cccl` of the same CUDA version")
+    return None
+
+
+def _tilelang_includes() -> tuple[str, ...]:
+    spec = find_spec("tilelang")
+    if spec is None or spec.origin is None:
+        raise MissingCompiler("tilelang is not installed; `pip install 'kvbuffer-codegen[compile]'`")
+    root = Path(spec.origin).parent
+    return (f"-I{root / 'src'}", f"-I{root / '3rdparty' / 'cutlass' / 'include'}")
+
+
+def _run(compiler: Compiler, source: str, name: str, output: str, more: tuple[str, ...]) -> tuple[bytes, str]:
+    """Compile in an empty folder under fixed names, so that the same source gives the same bytes."""
+    with tempfile.TemporaryDirectory(prefix="kvb-") as folder:
+        (Path(folder) / name).write_text(source)
+        command = [compiler.path, *compiler.flags, "-o", output, name, *more]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        if done.returncode:
+            said = (done.stderr + done.stdout).strip()[-2000:]
+            raise CompileError(f"{compiler.name} {compiler.version} refused generated source (exit {done.returncode}):\n{said}{_hint(said)}")
+        return (Path(folder) / output).read_bytes(), done.stderr + done.stdout
+
+
+def _hint(said: str) -> str:
+    if "toolkit headers are incompatible" in said:
+        return f"\nThe CUDA wheels are of different versions; install one minor version of {', '.join(WHEELS)}."
+    return ""
+
+
+def _output(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True)
+    return (done.stdout + done.stderr).strip()
