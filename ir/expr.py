@@ -99,11 +99,15 @@ _FOLD: dict[str, Callable[..., float]] = {
 }
 
 
-def evaluate(expr: Expr, leaf_of: Callable[[Expr], T], ops: Mapping[str, Callable[..., T]], memo: dict[Expr, T] | None = None) -> T:
+def evaluate(
+    expr: Expr, leaf_of: Callable[[Expr], T], ops: Mapping[str, Callable[..., T]], memo: dict[Expr, T] | None = None
+) -> T:
     """Evaluate ``expr``: ``leaf_of`` gives the leaves, ``ops`` every operation, each distinct node once."""
     memo = {} if memo is None else memo
     if expr not in memo:
-        memo[expr] = leaf_of(expr) if expr.op in LEAVES else ops[expr.op](*(evaluate(a, leaf_of, ops, memo) for a in expr.args))
+        memo[expr] = (
+            leaf_of(expr) if expr.op in LEAVES else ops[expr.op](*(evaluate(a, leaf_of, ops, memo) for a in expr.args))
+        )
     return memo[expr]
 
 
@@ -203,7 +207,19 @@ def from_nodes(nodes: list[list[Any]]) -> list[Expr]:
     for op, args, value, axes, heads in nodes:
         if op not in LEAVES and op not in OPERATIONS:
             raise ValueError(f"normal form: unknown operation {op!r}; accepted: {', '.join((*LEAVES, *OPERATIONS))}")
-        if heads not in ("none", "key", "value") or not set(axes) <= {"K", "V"} or any(not 0 <= a < len(made) for a in args):
+        if (
+            heads not in ("none", "key", "value")
+            or not set(axes) <= {"K", "V"}
+            or any(not 0 <= a < len(made) for a in args)
+        ):
             raise ValueError(f"normal form: malformed node {[op, args, value, axes, heads]}")
-        made.append(Expr(op, tuple(made[a] for a in args), tuple(value) if isinstance(value, list) else value, frozenset(axes), heads))
+        made.append(
+            Expr(
+                op,
+                tuple(made[a] for a in args),
+                tuple(value) if isinstance(value, list) else value,
+                frozenset(axes),
+                heads,
+            )
+        )
     return made

@@ -45,10 +45,29 @@ class Form:
 FORMS = {
     f.name: f
     for f in (
-        Form("step", "one token, recurrent; pending records are folded first", tokens=True, folds="pending", writes_state=True),
-        Form("decode", "one token against checkpoint and records; appends; a full row folds", tokens=True, folds="full", appends=True),
+        Form(
+            "step",
+            "one token, recurrent; pending records are folded first",
+            tokens=True,
+            folds="pending",
+            writes_state=True,
+        ),
+        Form(
+            "decode",
+            "one token against checkpoint and records; appends; a full row folds",
+            tokens=True,
+            folds="full",
+            appends=True,
+        ),
         Form("flush", "fold the pending records of every row, all layers", folds="pending"),
-        Form("verify", "a window of tokens against one read; records are provisional", tokens=True, window=True, folds="full", appends=True),
+        Form(
+            "verify",
+            "a window of tokens against one read; records are provisional",
+            tokens=True,
+            window=True,
+            folds="full",
+            appends=True,
+        ),
         Form("advance", "cursors after decode, step or flush, once for all layers", cursors_only=True),
         Form("commit", "cursors after verify: accept a prefix of the window", cursors_only=True),
     )
@@ -103,7 +122,9 @@ def token_program(nf: NormalForm) -> TokenProgram:
         """Sums and shared numbers below a number get names of their own; the rest stays in one expression."""
         if node.op in ex.LEAVES:
             return node
-        return ex.apply(node.op, *(names.get(a) or (name(a) if _worth_a_name(a) else None) or _rewrite_args(a) for a in node.args))
+        return ex.apply(
+            node.op, *(names.get(a) or (name(a) if _worth_a_name(a) else None) or _rewrite_args(a) for a in node.args)
+        )
 
     def optional(node: Expr | None) -> Expr | None:
         return None if node is None else ex.rewrite(node, name)
@@ -161,7 +182,11 @@ class KernelSpec:
         check(self.layout in ("VK", "KV"), "layout", "VK, KV")
         check(1 <= self.buffer <= 64, "buffer", "1 to 64")
         check(0 <= self.kv_only <= 64, "kv_only", "0 (none) to 64")
-        check((1 <= self.window <= 16) if self.form == "verify" else self.window == 0, "window", "1 to 16 for verify, 0 for the other forms")
+        check(
+            (1 <= self.window <= 16) if self.form == "verify" else self.window == 0,
+            "window",
+            "1 to 16 for verify, 0 for the other forms",
+        )
 
     @functools.cached_property
     def program(self) -> TokenProgram:
@@ -186,7 +211,10 @@ class KernelSpec:
     def key(self) -> dict[str, Any]:
         """A JSON object that says what the kernel is; equal keys, equal kernels up to the schedule."""
         nf = self.recurrence
-        data = {name: getattr(self, name) for name in ("form", "K", "V", "ratio", "io", "state", "records", "layout", "buffer", "window", "kv_only")}
+        data = {
+            name: getattr(self, name)
+            for name in ("form", "K", "V", "ratio", "io", "state", "records", "layout", "buffer", "window", "kv_only")
+        }
         return {**data, "recurrence": nf.name if nf else "cursors", "recurrence_hash": nf.hash if nf else ""}
 
     @property

@@ -63,7 +63,9 @@ class Quantity:
 
     def __class_getitem__(cls, count: int) -> Any:
         if not isinstance(count, int) or count < 1:
-            raise LegalityError(f"{source_line()}\n  {cls.__name__}[{count!r}]: the count of vectors a token is a positive integer")
+            raise LegalityError(
+                f"{source_line()}\n  {cls.__name__}[{count!r}]: the count of vectors a token is a positive integer"
+            )
         return type(cls.__name__, (cls,), {"count": count})
 
     def binary(self, op: str, other: Any, swapped: bool = False) -> Any:
@@ -225,7 +227,8 @@ def recurrence(function: Callable[..., Any]) -> Recurrence:
     path, line = function.__code__.co_filename, function.__code__.co_firstlineno
     where = f"{path}:{line}: def {function.__name__}"
     try:
-        hints = inspect.get_annotations(function, eval_str=True)
+        words = {c.__name__: c for c in Quantity.__subclasses__() if c.kind}
+        hints = inspect.get_annotations(function, globals={**words, **function.__globals__}, eval_str=True)
     except NameError as error:
         raise LegalityError(f"{where}\n  unknown kind: {error}\n  accepted: State, {', '.join(KINDS)}") from None
     parameters = list(inspect.signature(function).parameters)
@@ -235,9 +238,13 @@ def recurrence(function: Callable[..., Any]) -> Recurrence:
         known = isinstance(kind, type) and issubclass(kind, Quantity) and kind is not Quantity
         if not known or (kind.kind == "State") != (position == 0):
             expected = "State" if position == 0 else ", ".join(KINDS)
-            raise LegalityError(f"{where}\n  argument {name!r} is declared as {kind!r}\n  accepted there: {expected} (nothing is guessed from names)")
+            raise LegalityError(
+                f"{where}\n  argument {name!r} is declared as {kind!r}\n  accepted there: {expected} (nothing is guessed from names)"
+            )
         if name in RESERVED or name.startswith("record_"):
-            raise LegalityError(f"{where}\n  argument {name!r} has a name that kernels use themselves\n  accepted: names other than {', '.join(RESERVED)}, record_*")
+            raise LegalityError(
+                f"{where}\n  argument {name!r} has a name that kernels use themselves\n  accepted: names other than {', '.join(RESERVED)}, record_*"
+            )
         if position:
             arguments.append(Argument(name, kind.kind, kind.count))
     if len(parameters) < 2:

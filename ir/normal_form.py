@@ -107,7 +107,10 @@ class Symbol(Quantity):
             return Symbol(ex.size(next(iter(x.axes))))
         if op == "sum":
             if "V" in x.axes:
-                raise refuse("a sum over V: V is split over blocks that never meet, so nothing is summed over it", "sums over K of inputs: dot, l2norm")
+                raise refuse(
+                    "a sum over V: V is split over blocks that never meet, so nothing is summed over it",
+                    "sums over K of inputs: dot, l2norm",
+                )
             if "K" not in x.axes:
                 raise refuse("a sum over K of something that has no K axis", "dot(x, y) of vectors over K")
         return Symbol(ex.apply(op, x))
@@ -117,12 +120,19 @@ class Symbol(Quantity):
             return other.binary(op, self, not swapped)
         right = _symbol(other).expr
         if op == "outer":
-            return OuterSymbol(((_over(self.expr, "V", "the left vector of outer"), _over(right, "K", "the right vector of outer")),))
+            return OuterSymbol(
+                ((_over(self.expr, "V", "the left vector of outer"), _over(right, "K", "the right vector of outer")),)
+            )
         if op == "read":
-            raise refuse("@ reads the state: it takes the state on its left", "S @ x with x over K, dot(x, y) for vectors over K")
+            raise refuse(
+                "@ reads the state: it takes the state on its left", "S @ x with x over K, dot(x, y) for vectors over K"
+            )
         left, right = (right, self.expr) if swapped else (self.expr, right)
         if left.axes | right.axes == {"K", "V"}:
-            raise refuse("a vector over K beside a vector over V", "K and V meet in outer(left, right) and in S @ x alone, also where K == V")
+            raise refuse(
+                "a vector over K beside a vector over V",
+                "K and V meet in outer(left, right) and in S @ x alone, also where K == V",
+            )
         return Symbol(ex.apply(op, left, right))
 
 
@@ -156,7 +166,10 @@ class OuterSymbol(Quantity):
     def unary(self, op: str) -> OuterSymbol:
         if op == "neg":
             return OuterSymbol(tuple((ex.apply("neg", a), b) for a, b in self.pairs))
-        raise refuse(f"{op} of a whole V x K tile (a decay over V x K, as Mamba-1 has, would need it)", "decays per head, per key channel or per value channel")
+        raise refuse(
+            f"{op} of a whole V x K tile (a decay over V x K, as Mamba-1 has, would need it)",
+            "decays per head, per key channel or per value channel",
+        )
 
     def binary(self, op: str, other: Any, swapped: bool = False) -> Any:
         if isinstance(other, StateSymbol):
@@ -169,7 +182,10 @@ class OuterSymbol(Quantity):
             if "K" in by.axes:
                 return OuterSymbol(tuple((a, ex.apply(op, b, by)) for a, b in self.pairs))
             return OuterSymbol(tuple((ex.apply(op, a, by), b) for a, b in self.pairs))
-        raise refuse(f"{op} of an outer product and {_what(other)}", "S + outer(left, right), and outer products scaled by numbers and vectors")
+        raise refuse(
+            f"{op} of an outer product and {_what(other)}",
+            "S + outer(left, right), and outer products scaled by numbers and vectors",
+        )
 
 
 @dataclass
@@ -183,7 +199,9 @@ class StateSymbol(Quantity):
     def unary(self, op: str) -> Any:
         if op == "neg":
             raise refuse("the state with its sign changed: a decay is positive", DECAYS)
-        raise refuse(f"{op} of the state: the recurrence would not be linear in it", "decay * S, S + outer(left, right), S @ x")
+        raise refuse(
+            f"{op} of the state: the recurrence would not be linear in it", "decay * S, S + outer(left, right), S @ x"
+        )
 
     def binary(self, op: str, other: Any, swapped: bool = False) -> Any:
         if op == "read":
@@ -199,10 +217,13 @@ class StateSymbol(Quantity):
 
     def _read(self, x: Any, swapped: bool) -> Symbol:
         if swapped or isinstance(x, StateSymbol | OuterSymbol):
-            raise refuse("the state times a matrix: a dense transition", "S @ x with x a vector over K; an erase is a write of what was read: S - outer(S @ k, k)")
-        vector = _over(_symbol(x).expr, "K", "the vector that S @ x reads with")
-        if not ex.input_side(vector):
+            raise refuse(
+                "the state times a matrix: a dense transition",
+                "S @ x with x a vector over K; an erase is a write of what was read: S - outer(S @ k, k)",
+            )
+        if not ex.input_side(_symbol(x).expr):
             raise refuse("a read at a read: the vector depends on the state", "S @ x with x built from inputs")
+        vector = _over(_symbol(x).expr, "K", "the vector that S @ x reads with")
         result = self.tracer.read(_times(vector, self.decay.get("K")))
         for axis in ("", "V"):
             result = _times(result, self.decay.get(axis))
@@ -214,7 +235,10 @@ class StateSymbol(Quantity):
         if isinstance(other, StateSymbol) or (op == "div" and swapped):
             raise refuse("the state times or under itself: the recurrence would not be linear in it", "decay * S")
         if isinstance(other, OuterSymbol):
-            raise refuse("a decay over V x K (as Mamba-1 has): a tile of decays cannot be kept in a buffer", "decays per head, per key channel or per value channel")
+            raise refuse(
+                "a decay over V x K (as Mamba-1 has): a tile of decays cannot be kept in a buffer",
+                "decays per head, per key channel or per value channel",
+            )
         factor = _symbol(other).expr
         if not ex.input_side(factor):
             raise refuse("a gate computed from a read: the decay of a token would depend on the state", DECAYS)
@@ -225,7 +249,9 @@ class StateSymbol(Quantity):
         decay = dict(self.decay)
         decay[axis] = ex.apply("add", decay[axis], log) if axis in decay else log
         scale = ex.apply("exp", log)
-        writes = tuple((a, ex.apply("mul", b, scale)) if axis == "K" else (ex.apply("mul", a, scale), b) for a, b in self.writes)
+        writes = tuple(
+            (a, ex.apply("mul", b, scale)) if axis == "K" else (ex.apply("mul", a, scale), b) for a, b in self.writes
+        )
         return StateSymbol(self.tracer, decay, writes)
 
 
@@ -242,7 +268,9 @@ class Tracer:
 
     def check_left(self, left: Expr) -> None:
         if left.axes - {"V"}:
-            raise refuse("the left vector of outer has a K axis", "a vector over V on the left, a vector over K on the right")
+            raise refuse(
+                "the left vector of outer has a K axis", "a vector over V on the left, a vector over K on the right"
+            )
 
 
 def trace(recurrence: Recurrence) -> NormalForm:
@@ -254,13 +282,19 @@ def trace(recurrence: Recurrence) -> NormalForm:
         parts = [Symbol(ex.leaf("input", (a.name, i), axes, a.heads)) for i in range(a.count)]
         inputs.append(Several(parts) if a.count else Symbol(ex.leaf("input", (a.name, None), axes, a.heads)))
     result = recurrence.function(StateSymbol(tracer), *inputs)
-    where = f"{recurrence.function.__code__.co_filename}:{recurrence.function.__code__.co_firstlineno}: {recurrence.name}"
+    where = (
+        f"{recurrence.function.__code__.co_filename}:{recurrence.function.__code__.co_firstlineno}: {recurrence.name}"
+    )
     if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], StateSymbol)):
-        raise LegalityError(f"{where}\n  the function returns {_what(result)}\n  accepted: return S, output, with S made from the state by decays and writes")
+        raise LegalityError(
+            f"{where}\n  the function returns {_what(result)}\n  accepted: return S, output, with S made from the state by decays and writes"
+        )
     state, output = result
     output = _symbol(output).expr if not isinstance(output, StateSymbol | OuterSymbol) else None
     if output is None or "K" in output.axes:
-        raise LegalityError(f"{where}\n  the output is not a vector over V\n  accepted: S @ q and anything pointwise over V")
+        raise LegalityError(
+            f"{where}\n  the output is not a vector over V\n  accepted: S @ q and anything pointwise over V"
+        )
     return _canonical(recurrence, tracer, state, output)
 
 
@@ -275,7 +309,14 @@ def _canonical(recurrence: Recurrence, tracer: Tracer, state: StateSymbol, outpu
             known[state.writes[number][0]] = ex.leaf("left", number, "V", "value")
     decay = state.decay
     return NormalForm(
-        recurrence.name, recurrence.arguments, tuple(tracer.reads), tuple(writes), decay.get(""), decay.get("K"), decay.get("V"), ex.rewrite(output, known.get)
+        recurrence.name,
+        recurrence.arguments,
+        tuple(tracer.reads),
+        tuple(writes),
+        decay.get(""),
+        decay.get("K"),
+        decay.get("V"),
+        ex.rewrite(output, known.get),
     )
 
 
@@ -311,9 +352,16 @@ def _symbol(x: Any) -> Symbol:
         return x
     if isinstance(x, int | float) and not isinstance(x, bool):
         return Symbol(ex.const(x))
-    raise refuse(f"{_what(x)} in an expression", "arguments of the recurrence, what is built from them, and Python numbers")
+    raise refuse(
+        f"{_what(x)} in an expression", "arguments of the recurrence, what is built from them, and Python numbers"
+    )
 
 
 def _what(x: Any) -> str:
-    names = {StateSymbol: "the state", OuterSymbol: "an outer product", Symbol: "an expression", Several: "several vectors"}
+    names = {
+        StateSymbol: "the state",
+        OuterSymbol: "an outer product",
+        Symbol: "an expression",
+        Several: "several vectors",
+    }
     return names.get(type(x), repr(x))

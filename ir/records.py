@@ -75,7 +75,11 @@ def record_layout(program: TokenProgram, arguments: Sequence[Argument], K: int, 
     rights = tuple(builder.right(r, right) for r, right in enumerate(program.rights))
     decays = [
         None if e is None else builder.store(name, e)
-        for name, e in (("log_decay", program.log_decay_scalar), ("log_decay_key", program.log_decay_key), ("log_decay_value", program.log_decay_value))
+        for name, e in (
+            ("log_decay", program.log_decay_scalar),
+            ("log_decay_key", program.log_decay_key),
+            ("log_decay_value", program.log_decay_value),
+        )
     ]
     return RecordLayout(tuple(builder.fields.values()), lefts, rights, *decays)
 
@@ -107,10 +111,16 @@ class _Builder:
         scale, vector = _factor(right)
         inputs = [n for n in ex.walk(vector) if n.op == "input" and n.axes and n.value[0] not in self.parameters]
         numbers = [n for n in ex.walk(vector) if not n.axes and n.op in ("scalar", "input") and not self.constant(n)]
-        inputs_bytes = sum(self.K * BYTES[self.io] for _ in inputs) + 4 * len(numbers) + 4 * (scale is not None and not self.constant(scale))
+        inputs_bytes = (
+            sum(self.K * BYTES[self.io] for _ in inputs)
+            + 4 * len(numbers)
+            + 4 * (scale is not None and not self.constant(scale))
+        )
         if inputs_bytes >= 4 * self.K:
             return Right(None, self.store(f"right{r}", right))
-        stored: dict[Expr, Expr] = {n: self.store(_label(n), n, "io") for n in inputs} | {n: self.store(f"{_label(n)}_{r}", n) for n in numbers}
+        stored: dict[Expr, Expr] = {n: self.store(_label(n), n, "io") for n in inputs} | {
+            n: self.store(f"{_label(n)}_{r}", n) for n in numbers
+        }
         return Right(None if scale is None else self.store(f"scale{r}", scale), ex.rewrite(vector, stored.get))
 
 

@@ -50,7 +50,13 @@ def signature(spec: KernelSpec) -> tuple[TensorArg | ScalarArg, ...]:
     if spec.form == "commit":
         return (cursors, slots, _index("accepted"), ScalarArg("buffer"), ScalarArg("kv_only"), ScalarArg("ring"))
     layers = ("Y",) if spec.form == "flush" else ()
-    result: list[TensorArg | ScalarArg] = [_state(spec, layers), *_records(spec, layers), cursors, slots, _index("rings")]
+    result: list[TensorArg | ScalarArg] = [
+        _state(spec, layers),
+        *_records(spec, layers),
+        cursors,
+        slots,
+        _index("rings"),
+    ]
     if spec.form == "verify":
         result.append(_index("lengths"))
     result += _inputs(spec, layers)
@@ -85,7 +91,9 @@ def _records(spec: KernelSpec, layers: tuple[str, ...]) -> list[TensorArg]:
         wide: tuple[int, ...] = ({"K": spec.K, "V": spec.V}[f.axis],) if f.axis else ()
         shape = (*layers, "N", "R", "H" if f.heads == "key" else "HV", *wide)
         dtype = spec.io if f.dtype == "io" else "float32"
-        result.append(_tensor(f.name, "record", dtype, shape, "readwrite" if FORMS[spec.form].appends else "read", bool(f.axis)))
+        result.append(
+            _tensor(f.name, "record", dtype, shape, "readwrite" if FORMS[spec.form].appends else "read", bool(f.axis))
+        )
     return result
 
 

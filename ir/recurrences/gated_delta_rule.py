@@ -12,7 +12,9 @@ from ..language import HeadScalar, Key, Scalar, State, Value, exp, l2norm, outer
 
 
 @recurrence
-def gated_delta_rule(S: State, q: Key, k: Key, v: Value, a: Scalar, b: Scalar, A_log: HeadScalar, dt_bias: HeadScalar) -> Any:
+def gated_delta_rule(
+    S: State, q: Key, k: Key, v: Value, a: Scalar, b: Scalar, A_log: HeadScalar, dt_bias: HeadScalar
+) -> Any:
     q = l2norm(q) * width(q) ** -0.5
     k = l2norm(k)
     log_decay = -exp(A_log) * softplus(a + dt_bias)

@@ -1,0 +1,175 @@
+"""The derived forms, evaluated for one request in float64 NumPy: what kernels must compute, without tiles, dtypes or slots.
+
+Every number goes through the token program and the record layout, so agreement with ``oracle.run`` (which goes through neither) checks the
+derivation. Runtime rules (when a row folds, what kv_only means) are those of docs/architecture.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import expr as ex
+from .expr import Expr
+from .forms import KernelSpec
+from .language import Argument
+from .oracle import F64, OPS
+
+Token = Mapping[str, npt.ArrayLike]
+Record = dict[str, F64]
+
+
+class Row:
+    """One request: checkpoint, records and flag. ``state``: [HV, V, K], or None for a kv_only row that has no checkpoint yet.
+
+    ``spec`` gives recurrence, K, V, ratio, io (which decides the record layout), buffer and kv_only; its form does not matter. Per-token inputs are
+    [(count,) heads, (axis,)], parameters [HV, (axis,)]; outputs are [HV, V]; everything float64.
+    """
+
+    def __init__(self, spec: KernelSpec, state: npt.ArrayLike | None, parameters: Token):
+        assert spec.recurrence is not None
+        self.spec, self.arguments = spec, spec.recurrence.arguments
+        self.parameters = parameters
+        self.kv_only = state is None
+        self.state: F64 | None = None if state is None else np.array(state, np.float64)
+        self.HV = len(next(iter(np.asarray(p) for p in parameters.values()))) if parameters else 0
+        if self.state is not None:
+            self.HV = len(self.state)
+        self.records: list[Record] = []
+        self.window: list[Record] = []
+        self.folds = 0
+
+    def step(self, token: Token) -> F64:
+        """Fold what is pending, apply one token recurrently, write the state."""
+        self._begin(token, 1, always=True)
+        output, record = self._token(token, [])
+        self.state, self.kv_only = self._weighted_state([record]), False
+        return output
+
+    def decode(self, token: Token) -> F64:
+        """One token; its record is appended."""
+        self._begin(token, 1)
+        output, record = self._token(token, [])
+        self.records.append(record)
+        return output
+
+    def verify(self, tokens: list[Token]) -> list[F64]:
+        """A window of tokens against the same checkpoint and records; opens a window for :meth:`commit`."""
+        if tokens:
+            self._begin(tokens[0], len(tokens))
+        outputs = []
+        self.window = []
+        for token in tokens:
+            output, record = self._token(token, self.window)
+            outputs.append(output)
+            self.window.append(record)
+        return outputs
+
+    def commit(self, accepted: int) -> None:
+        """Accept a prefix; a count out of 0..t counts as 0."""
+        self.records += self.window[: accepted if 0 <= accepted <= len(self.window) else 0]
+        self.window = []
+
+    def flush(self) -> None:
+        """Fold the pending records, however many."""
+        if self.records:
+            self.state, self.records, self.kv_only = self._weighted_state(self.records), [], False
+            self.folds += 1
+
+    def _begin(self, token: Token, t: int, always: bool = False) -> None:
+        if not self.HV:
+            self.HV = next(
+                len(np.asarray(token[a.name])[0] if a.count else np.asarray(token[a.name]))
+                for a in self.arguments
+                if a.heads == "value" and not a.parameter
+            )
+        capacity = self.spec.kv_only if self.kv_only else self.spec.buffer
+        if self.records and (always or len(self.records) + t > capacity):
+            self.flush()
+
+    def _input(self, token: Token, node: Expr) -> F64:
+        name, index = node.value
+        argument: Argument = next(a for a in self.arguments if a.name == name)
+        x = np.asarray((self.parameters if argument.parameter else token)[name], np.float64)
+        x = x if index is None else x[index]
+        x = np.repeat(x, self.HV // len(x), axis=0)
+        return x if argument.axis else x[:, None]
+
+    def _evaluate(self, expr: Expr, leaf: Any) -> F64:
+        """Every value is [HV, axis or 1]."""
+        ops = {**OPS, "sum": lambda x: np.sum(x, axis=-1, keepdims=True)}
+
+        def leaves(node: Expr) -> Any:
+            if node.op == "const":
+                return np.full((1, 1), node.value)
+            if node.op == "size":
+                return np.full((1, 1), float({"K": self.spec.K, "V": self.spec.V}[node.value]))
+            return leaf(node)
+
+        with np.errstate(over="ignore", under="ignore", divide="ignore"):
+            return ex.evaluate(expr, leaves, ops)
+
+    def _token(self, token: Token, before: list[Record]) -> tuple[F64, Record]:
+        program, scalars = self.spec.program, {}
+
+        def leaf(node: Expr) -> F64:
+            return scalars[node.value] if node.op == "scalar" else self._input(token, node)
+
+        for d in program.definitions:
+            value = self._evaluate(d.expr, leaf)
+            scalars[d.name] = value.sum(-1, keepdims=True) if d.reduce else value
+        reads = [self._read(self._evaluate(x, leaf), self.records + before) for x in program.reads]
+        lefts: list[F64] = []
+
+        def full(node: Expr) -> F64:
+            return reads[node.value] if node.op == "read" else lefts[node.value] if node.op == "left" else leaf(node)
+
+        for left in program.lefts:
+            lefts.append(np.broadcast_to(self._evaluate(left, full), (self.HV, self.spec.V)))
+        output = np.broadcast_to(self._evaluate(program.output, full), (self.HV, self.spec.V))
+        return output, {f.name: self._evaluate(f.expr, full) for f in self.spec.record_layout.fields}
+
+    def _field(self, record: Record, expr: Expr) -> F64:
+        return self._evaluate(expr, lambda n: record[n.value] if n.op == "field" else self._input({}, n))
+
+    def _suffixes(self, records: list[Record]) -> list[tuple[F64, F64]]:
+        """(log-weight over K or 1, over V or 1) of the checkpoint and of every record: sums from the newest backwards."""
+        layout = self.spec.record_layout
+        over_k, over_v = np.zeros((self.HV, 1)), np.zeros((self.HV, 1))
+        weights = [(over_k, over_v)]
+        for record in reversed(records):
+            for log in (layout.log_decay_scalar, layout.log_decay_key):
+                over_k = over_k if log is None else over_k + self._field(record, log)
+            over_v = over_v if layout.log_decay_value is None else over_v + self._field(record, layout.log_decay_value)
+            weights.append((over_k, over_v))
+        return weights[::-1]
+
+    def _read(self, x: F64, records: list[Record]) -> F64:
+        """S' @ x without forming S'."""
+        (k0, v0), *weights = self._suffixes(records)
+        result = np.zeros((self.HV, self.spec.V))
+        if self.state is not None:
+            result = result + np.exp(v0) * np.einsum("hvk,hk->hv", self.state, np.exp(k0) * x)
+        layout = self.spec.record_layout
+        for record, (over_k, over_v) in zip(records, weights, strict=True):
+            for left, right in zip(layout.lefts, layout.rights, strict=True):
+                score = (np.exp(over_k) * self._field(record, right.expr) * x).sum(-1, keepdims=True)
+                result = result + np.exp(over_v) * score * self._field(record, left)
+        return result
+
+    def _weighted_state(self, records: list[Record]) -> F64:
+        """S' itself: the sum of the records first, then the decayed checkpoint."""
+        (k0, v0), *weights = self._suffixes(records)
+        layout = self.spec.record_layout
+        total = np.zeros((self.HV, self.spec.V, self.spec.K))
+        for record, (over_k, over_v) in zip(records, weights, strict=True):
+            for left, right in zip(layout.lefts, layout.rights, strict=True):
+                total += (np.exp(over_v) * self._field(record, left))[:, :, None] * (
+                    np.exp(over_k) * self._field(record, right.expr)
+                )[:, None, :]
+        if self.state is not None:
+            total += np.exp(v0)[:, :, None] * np.exp(k0)[:, None, :] * self.state
+        return total
