@@ -46,7 +46,8 @@ def io_bytes(spec: KernelSpec, HV: int) -> float:
 
 
 def row_cost(spec: KernelSpec, HV: int, records: float, folds: bool, tokens: int | None = None) -> Cost:
-    """One row that holds ``records`` records when it is called, with or without a fold; ``tokens`` defaults to the form's most."""
+    """One row that holds ``records`` records when it is called, with or without a fold; ``tokens`` defaults to the
+    form's most."""
     form = FORMS[spec.form]
     t = spec.tokens if tokens is None else tokens
     state, record = state_bytes(spec, HV), record_bytes(spec, HV)
@@ -62,7 +63,8 @@ def row_cost(spec: KernelSpec, HV: int, records: float, folds: bool, tokens: int
 
 
 def cycle_cost(spec: KernelSpec, HV: int, accepted: float = 1.0) -> Cost:
-    """The mean over a whole buffer cycle of decode (one record a call) or verify (``accepted`` of them), folds included."""
+    """The mean over a whole buffer cycle of decode (one record a call) or verify (``accepted`` of them), folds
+    included."""
     advance = accepted if spec.form == "verify" else 1.0
     span = spec.tokens if spec.form == "verify" else 1
     if spec.form == "step":
@@ -86,7 +88,8 @@ def best_buffer(spec: KernelSpec, HV: int, accepted: float = 1.0, longest: int =
 
 
 def request_bytes(spec: KernelSpec, HV: int, layers: int, max_window: int) -> dict[str, float]:
-    """Memory of one request over all layers: state, ring, cursors, and what per-draft state snapshots would take instead of the ring."""
+    """Memory of one request over all layers: state, ring, cursors, and what per-draft state snapshots would take
+    instead of the ring."""
     from .forms import ring_rows
 
     state = layers * state_bytes(spec, HV)

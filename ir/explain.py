@@ -99,36 +99,34 @@ def _form(name: str, spec: KernelSpec) -> list[str]:
 
 def render(e: dict[str, Any]) -> str:
     """The object of :func:`explain` as text."""
-    s, b = e["shape"], e["bytes_per_token"]
-    mib = 2**20
-    out = [
-        f"{e['name']}  (hash {e['hash'][:16]}, {'affine' if e['affine'] else 'not affine'} in its reads)",
-        "",
-        e["source"],
-        "",
-        "Normal form",
-    ]
+    kind = "affine" if e["affine"] else "not affine"
+    out = [f"{e['name']}  (hash {e['hash'][:16]}, {kind} in its reads)", "", e["source"], "", "Normal form"]
     out += [f"  {line}" for line in e["normal_form"]]
     out += ["", "Forms"]
     for name, lines in e["forms"].items():
         out += [f"  {name}: {FORMS[name].text}", *(f"      {line}" for line in lines)]
     out += ["", "Record"]
-    out += [
-        f"  {f['name']:<22} {f['dtype']:<9} per {f['heads']} head{', over ' + f['axis'] if f['axis'] else '':<8} = {f['holds']}"
-        for f in e["records"]
+    for f in e["records"]:
+        where = f"per {f['heads']} head" + (f", over {f['axis']}" if f["axis"] else "")
+        out.append(f"  {f['name']:<22} {f['dtype']:<9} {where:<24} = {f['holds']}")
+    return "\n".join([*out, "", *_memory(e)])
+
+
+def _memory(e: dict[str, Any]) -> list[str]:
+    s, b, m, r = e["shape"], e["bytes_per_token"], e["bytes_per_request"], e["requests_per_gb"]
+    L, T = e["buffer"], e["window"]
+
+    def mib(count: float) -> str:
+        return f"{count / 2**20:.2f} MiB"
+
+    tokens = f"step {mib(b['step'])}, decode L={L} {mib(b['decode'])}, verify T={T} {mib(b['verify_per_accepted'])}"
+    memory = f"state {mib(m['state'])} + ring {mib(m['ring'])} + cursors {m['cursors']} B = {mib(m['total'])}"
+    best = f"decode L={e['best_buffer']}, verify T={T} L={e['best_buffer_verify']}"
+    shape = f"{s['layers']} layers, H={s['H']}, HV={s['HV']}, K={s['K']}, V={s['V']}"
+    return [
+        f"Shape: {shape}, io {s['io']}, state {s['state']}",
+        f"  bytes per accepted token and request: {tokens}; one record {b['record'] / 1024:.1f} KiB",
+        f"  best buffer length by bytes: {best}",
+        f"  bytes per request: {memory}",
+        f"  requests per GB: {r['buffered']:.1f} buffered, {r['snapshots']:.1f} with a state snapshot per draft (T={T})",
     ]
-    out += [
-        "",
-        f"Shape: {s['layers']} layers, H={s['H']}, HV={s['HV']}, K={s['K']}, V={s['V']}, io {s['io']}, state {s['state']}",
-    ]
-    out += [
-        (f"  bytes per token and request: step {b['step'] / mib:.2f} MiB, decode L={e['buffer']} {b['decode'] / mib:.2f} MiB, "
-        f"verify T={e['window']} {b['verify_per_accepted'] / mib:.2f} MiB an accepted token; one record {b['record'] / 1024:.1f} KiB"),
-        f"  best buffer length by bytes: decode L={e['best_buffer']}, verify T={e['window']} L={e['best_buffer_verify']}",
-    ]
-    m, r = e["bytes_per_request"], e["requests_per_gb"]
-    out += [
-        f"  bytes per request: state {m['state'] / mib:.2f} MiB + ring {m['ring'] / mib:.2f} MiB + cursors {m['cursors']} B",
-        f"  requests per GB: {r['buffered']:.1f} buffered, {r['snapshots']:.1f} with a state snapshot per draft (T={e['window']})",
-    ]
-    return "\n".join(out)

@@ -1,8 +1,11 @@
 """Expressions of one token: small, frozen, hashable trees over named axes.
 
-An expression lives on a subset of the axes ``K`` (key channels) and ``V`` (value channels) and belongs to no head, to a key
-head or to a value head. Equal expressions are equal values, so a dictionary keyed by expressions is common-subexpression
-elimination. Nothing here computes: :func:`evaluate` walks a tree with the operations of whoever asks (NumPy, torch, TIR).
+An expression lives on a subset of the axes ``K`` (key channels) and ``V`` (value channels) and belongs to no head,
+to a key
+head or to a value head. Equal expressions are equal values, so a dictionary keyed by expressions is
+common-subexpression
+elimination. Nothing here computes: :func:`evaluate` walks a tree with the operations of whoever asks (NumPy, torch,
+TIR).
 """
 
 from __future__ import annotations
@@ -26,7 +29,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Expr:
-    """One node. ``value`` holds what a leaf names: a float, ``"K"``/``"V"``, (input name, index), a name, or a number of a read or write."""
+    """One node. ``value`` holds what a leaf names: a float, ``"K"``/``"V"``, (input name, index), a name, or a
+    number of a read or write."""
 
     op: str
     args: tuple[Expr, ...] = ()
@@ -190,7 +194,8 @@ def to_text(expr: Expr, names: Mapping[Expr, str] | None = None, level: int = 0)
 
 
 def to_nodes(exprs: Iterable[Expr | None]) -> tuple[list[list[Any]], list[int | None]]:
-    """A JSON form: the distinct nodes in order ``[op, operand numbers, value, axes, heads]`` and the number of each expression."""
+    """A JSON form: the distinct nodes in order ``[op, operand numbers, value, axes, heads]`` and the number of each
+    expression."""
     exprs = list(exprs)
     number: dict[Expr, int] = {}
     nodes: list[list[Any]] = []

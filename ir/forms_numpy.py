@@ -1,6 +1,8 @@
-"""The derived forms, evaluated for one request in float64 NumPy: what kernels must compute, without tiles, dtypes or slots.
+"""The derived forms, evaluated for one request in float64 NumPy: what kernels must compute, without tiles, dtypes or
+slots.
 
-Every number goes through the token program and the record layout, so agreement with ``oracle.run`` (which goes through neither) checks the
+Every number goes through the token program and the record layout, so agreement with ``oracle.run`` (which goes
+through neither) checks the
 derivation. Runtime rules (when a row folds, what kv_only means) are those of docs/architecture.md.
 """
 
@@ -23,9 +25,11 @@ Record = dict[str, F64]
 
 
 class Row:
-    """One request: checkpoint, records and flag. ``state``: [HV, V, K], or None for a kv_only row that has no checkpoint yet.
+    """One request: checkpoint, records and flag. ``state``: [HV, V, K], or None for a kv_only row that has no
+    checkpoint yet.
 
-    ``spec`` gives recurrence, K, V, ratio, io (which decides the record layout), buffer and kv_only; its form does not matter. Per-token inputs are
+    ``spec`` gives recurrence, K, V, ratio, io (which decides the record layout), buffer and kv_only; its form does
+    not matter. Per-token inputs are
     [(count,) heads, (axis,)], parameters [HV, (axis,)]; outputs are [HV, V]; everything float64.
     """
 
@@ -136,7 +140,8 @@ class Row:
         return self._evaluate(expr, lambda n: record[n.value] if n.op == "field" else self._input({}, n))
 
     def _suffixes(self, records: list[Record]) -> list[tuple[F64, F64]]:
-        """(log-weight over K or 1, over V or 1) of the checkpoint and of every record: sums from the newest backwards."""
+        """(log-weight over K or 1, over V or 1) of the checkpoint and of every record: sums from the newest
+        backwards."""
         layout = self.spec.record_layout
         over_k, over_v = np.zeros((self.HV, 1)), np.zeros((self.HV, 1))
         weights = [(over_k, over_v)]

@@ -7,8 +7,10 @@
         S = S + outer(u, k)
         return S, S @ q
 
-The function sees one value head: ``S`` is its V x K tile, a ``Key`` is a vector over K, a ``Value`` one over V. It is run twice,
-on symbols (to trace the normal form) and on float64 arrays (the oracle), so it is plain Python: loops over ``Key[2]`` unroll.
+The function sees one value head: ``S`` is its V x K tile, a ``Key`` is a vector over K, a ``Value`` one over V. It
+is run twice,
+on symbols (to trace the normal form) and on float64 arrays (the oracle), so it is plain Python: loops over
+``Key[2]`` unroll.
 Axes are named: an expression that puts K beside V is an error at that line, even where K == V.
 """
 
@@ -31,7 +33,8 @@ RESERVED = ("state", "cursors", "slots", "rings", "lengths", "accepted", "parent
 
 
 class LegalityError(ValueError):
-    """What was written is outside the class of recurrences that kernels can be derived for; the message quotes the line."""
+    """What was written is outside the class of recurrences that kernels can be derived for; the message quotes the
+    line."""
 
 
 def source_line() -> str:
@@ -55,7 +58,8 @@ def refuse(reason: str, accepted: str) -> LegalityError:
 class Quantity:
     """What an argument or an intermediate is, to the person who writes a recurrence: it has arithmetic.
 
-    ``binary`` and ``unary`` are given by the two interpretations, symbols (normal_form.py) and float64 arrays (oracle.py).
+    ``binary`` and ``unary`` are given by the two interpretations, symbols (normal_form.py) and float64 arrays
+    (oracle.py).
     """
 
     kind: ClassVar[str] = ""
@@ -223,7 +227,8 @@ class Recurrence:
 
 
 def recurrence(function: Callable[..., Any]) -> Recurrence:
-    """Declare a recurrence. Raises :class:`LegalityError` where the signature does not say the kind of every argument."""
+    """Declare a recurrence. Raises :class:`LegalityError` where the signature does not say the kind of every
+    argument."""
     path, line = function.__code__.co_filename, function.__code__.co_firstlineno
     where = f"{path}:{line}: def {function.__name__}"
     try:
@@ -238,13 +243,11 @@ def recurrence(function: Callable[..., Any]) -> Recurrence:
         known = isinstance(kind, type) and issubclass(kind, Quantity) and kind is not Quantity
         if not known or (kind.kind == "State") != (position == 0):
             expected = "State" if position == 0 else ", ".join(KINDS)
-            raise LegalityError(
-                f"{where}\n  argument {name!r} is declared as {kind!r}\n  accepted there: {expected} (nothing is guessed from names)"
-            )
+            reason = f"argument {name!r} is declared as {kind!r}"
+            raise LegalityError(f"{where}\n  {reason}\n  accepted there: {expected} (nothing is guessed from names)")
         if name in RESERVED or name.startswith("record_"):
-            raise LegalityError(
-                f"{where}\n  argument {name!r} has a name that kernels use themselves\n  accepted: names other than {', '.join(RESERVED)}, record_*"
-            )
+            reason = f"argument {name!r} has a name that kernels use themselves"
+            raise LegalityError(f"{where}\n  {reason}\n  accepted: names other than {', '.join(RESERVED)}, record_*")
         if position:
             arguments.append(Argument(name, kind.kind, kind.count))
     if len(parameters) < 2:

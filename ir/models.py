@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class ModelShape:
-    """One model's linear layers: H key heads and HV value heads of K x V, ``layers`` of them, served with ``io`` activations."""
+    """One model's linear layers: H key heads and HV value heads of K x V, ``layers`` of them, served with ``io``
+    activations."""
 
     name: str
     recurrence: str

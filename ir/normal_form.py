@@ -2,11 +2,14 @@
 
 With r_i = S' @ reads[i], S' the state before the token:
 
-    S = exp(log_decay_scalar + log_decay_key[K] + log_decay_value[V]) * S' + sum_r outer(writes[r].left, writes[r].right)
+    S = exp(log_decay_scalar + log_decay_key[K] + log_decay_value[V]) * S' + sum_r outer(writes[r].left,
+    writes[r].right)
     o = output
 
-Reads, right vectors and decays are input-side (built from inputs); left vectors and the output are pointwise over V in inputs,
-input-side scalars, reads and earlier left vectors. A read of the state at any point inside the token is pushed back to S':
+Reads, right vectors and decays are input-side (built from inputs); left vectors and the output are pointwise over V
+in inputs,
+input-side scalars, reads and earlier left vectors. A read of the state at any point inside the token is pushed back
+to S':
 
     S @ x = e^d * (S' @ (e^k * x)) + sum over writes already made of left * (right . x)
 """
@@ -37,7 +40,8 @@ class Write:
 
 @dataclass(frozen=True)
 class NormalForm:
-    """The canonical form of a recurrence (module docstring); the one thing that everything downstream is derived from."""
+    """The canonical form of a recurrence (module docstring); the one thing that everything downstream is derived
+    from."""
 
     name: str
     arguments: tuple[Argument, ...]
@@ -282,13 +286,11 @@ def trace(recurrence: Recurrence) -> NormalForm:
         parts = [Symbol(ex.leaf("input", (a.name, i), axes, a.heads)) for i in range(a.count)]
         inputs.append(Several(parts) if a.count else Symbol(ex.leaf("input", (a.name, None), axes, a.heads)))
     result = recurrence.function(StateSymbol(tracer), *inputs)
-    where = (
-        f"{recurrence.function.__code__.co_filename}:{recurrence.function.__code__.co_firstlineno}: {recurrence.name}"
-    )
+    code = recurrence.function.__code__
+    where = f"{code.co_filename}:{code.co_firstlineno}: {recurrence.name}"
     if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], StateSymbol)):
-        raise LegalityError(
-            f"{where}\n  the function returns {_what(result)}\n  accepted: return S, output, with S made from the state by decays and writes"
-        )
+        accepted = "return S, output, with S made from the state by decays and writes"
+        raise LegalityError(f"{where}\n  the function returns {_what(result)}\n  accepted: {accepted}")
     state, output = result
     output = _symbol(output).expr if not isinstance(output, StateSymbol | OuterSymbol) else None
     if output is None or "K" in output.axes:

@@ -1,6 +1,7 @@
 """The truth: a recurrence's own function, run token by token on float64 arrays with named axes.
 
-It never goes through the normal form, so a fault of the tracer cannot hide in both. ``forms_numpy.py`` evaluates the derived forms.
+It never goes through the normal form, so a fault of the tracer cannot hide in both. ``forms_numpy.py`` evaluates the
+derived forms.
 """
 
 from __future__ import annotations
@@ -76,7 +77,8 @@ class Array(Quantity):
 
 
 def per_head(argument: Argument, data: npt.ArrayLike, HV: int, t: int | None) -> Any:
-    """One token's value of an argument as Array(s) per value head; key heads are repeated. ``t`` is None for a parameter."""
+    """One token's value of an argument as Array(s) per value head; key heads are repeated. ``t`` is None for a
+    parameter."""
     x = np.asarray(data, np.float64)
     x = x if argument.parameter or t is None else x[t]
     axes = (argument.axis,) if argument.axis else ()
@@ -90,7 +92,8 @@ def per_head(argument: Argument, data: npt.ArrayLike, HV: int, t: int | None) ->
 def run(recurrence: Recurrence, inputs: Mapping[str, npt.ArrayLike], state: npt.ArrayLike) -> tuple[F64, F64]:
     """Run a sequence of T tokens for one request.
 
-    ``inputs[name]``: [T, (count,) heads, (axis,)] for what comes per token, [HV, (axis,)] for parameters, H key heads or HV value
+    ``inputs[name]``: [T, (count,) heads, (axis,)] for what comes per token, [HV, (axis,)] for parameters, H key
+    heads or HV value
     heads. ``state``: [HV, V, K]. Returns outputs [T, HV, V] and the state after each token [T, HV, V, K], all float64.
     """
     current = Array(np.array(state, np.float64), ("V", "K"))

@@ -1,7 +1,9 @@
 """What one token leaves in the ring: derived, not fixed.
 
-A right vector is stored as the io-dtype inputs and float32 numbers from which it can be recomputed exactly (a key and 1 / its norm), or in
-float32 where that costs fewer bytes; left vectors and log-decays in float32; what depends on parameters alone is not stored.
+A right vector is stored as the io-dtype inputs and float32 numbers from which it can be recomputed exactly (a key
+and 1 / its norm), or in
+float32 where that costs fewer bytes; left vectors and log-decays in float32; what depends on parameters alone is not
+stored.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 @dataclass(frozen=True)
 class Field:
-    """One tensor of the ring. ``expr`` gives a token's value over the leaves of its token program; ``dtype``: "float32" or "io"."""
+    """One tensor of the ring. ``expr`` gives a token's value over the leaves of its token program; ``dtype``:
+    "float32" or "io"."""
 
     name: str
     expr: Expr
@@ -42,7 +45,8 @@ class Field:
 
 @dataclass(frozen=True)
 class Right:
-    """A stored right vector: ``scale`` (a number, or None for 1) times ``vector`` (over K), over field leaves and parameters."""
+    """A stored right vector: ``scale`` (a number, or None for 1) times ``vector`` (over K), over field leaves and
+    parameters."""
 
     scale: Expr | None
     vector: Expr

@@ -1,4 +1,5 @@
-"""The arguments of a kernel: the one description that templates declare from, manifests store and the runtime checks against."""
+"""The arguments of a kernel: the one description that templates declare from, manifests store and the runtime checks
+against."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from typing import Any
 
 from .forms import DTYPES, FORMS, KernelSpec
 
-#: Rows of the cursors tensor, int32 [5, P + 1]; column P belongs to no slot and takes the faults of rows whose slot is out of range.
+#: Rows of the cursors tensor, int32 [5, P + 1]; column P belongs to no slot and takes the faults of rows whose slot
+#: is out of range.
 BASE, COUNT, KV_ONLY, WINDOW, FAULT = range(5)
 #: Bits of cursors[FAULT].
 FAULT_SLOT, FAULT_LENGTH, FAULT_ACCEPTED = 1, 2, 4
@@ -17,8 +19,10 @@ ADVANCE_FORMS = {"decode": 0, "step": 1, "flush": 2}
 
 @dataclass(frozen=True)
 class TensorArg:
-    """One tensor. ``shape``: ints, symbols (B P N R H HV Y bind at first sight) and sums of these as text; strides of ``free_strides`` are
-    run-time values in elements, the other axes are contiguous; base address and free strides are multiples of ``align`` bytes."""
+    """One tensor. ``shape``: ints, symbols (B P N R H HV Y bind at first sight) and sums of these as text; strides
+    of ``free_strides`` are
+    run-time values in elements, the other axes are contiguous; base address and free strides are multiples of
+    ``align`` bytes."""
 
     name: str
     role: str
@@ -71,7 +75,8 @@ def _index(name: str) -> TensorArg:
 
 
 def _tensor(name: str, role: str, dtype: str, shape: tuple[int | str, ...], access: str, wide: bool) -> TensorArg:
-    """A tensor whose last axis is contiguous where it is ``wide`` (K or V), with 16-byte access where that axis allows it."""
+    """A tensor whose last axis is contiguous where it is ``wide`` (K or V), with 16-byte access where that axis
+    allows it."""
     item = DTYPES.get(dtype, 4)
     free = tuple(range(len(shape) - 1 if wide else len(shape)))
     last = shape[-1]
@@ -98,7 +103,8 @@ def _records(spec: KernelSpec, layers: tuple[str, ...]) -> list[TensorArg]:
 
 
 def _inputs(spec: KernelSpec, layers: tuple[str, ...]) -> list[TensorArg]:
-    """The recurrence's own arguments; flush takes only the parameters that its stored decays and right vectors still need."""
+    """The recurrence's own arguments; flush takes only the parameters that its stored decays and right vectors still
+    need."""
     assert spec.recurrence is not None
     needed = None if FORMS[spec.form].tokens else _parameters_of_records(spec)
     result = []

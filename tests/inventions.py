@@ -43,7 +43,8 @@ def rank_two_other_read(S: State, q: Key, k: Key, r: Key, v: Value, g: Scalar, b
 
 @recurrence
 def two_tokens_in_one(S: State, q: Key, k: Key[2], v: Value[2], g: Scalar, b: Scalar[2], D: HeadScalar) -> Any:  # type: ignore[type-arg]
-    """Two delta-rule writes a token with a decay between them, a skip connection and a read of the state before the token."""
+    """Two delta-rule writes a token with a decay between them, a skip connection and a read of the state before the
+    token."""
     before = S @ q
     for i in range(2):
         key = l2norm(k[i])
