@@ -6,25 +6,26 @@ import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kvbuffer_codegen.schedules import space
+from kvbuffer_codegen.schedules import space, space_gpu
 
 if TYPE_CHECKING:
-    from kvbuffer_codegen.ir.forms import KernelSpec
-    from kvbuffer_codegen.schedules.space import Schedule, TargetLike
     from tilelang.tvm.tirx import PrimFunc
 
-#: Which file holds the template of a form.
-FILES = {"decode": "decode", "step": "step", "verify": "verify", "flush": "flush", "advance": "cursors", "commit": "cursors"}
+    from kvbuffer_codegen.ir.forms import KernelSpec
+    from kvbuffer_codegen.schedules.space import Schedule, TargetLike
 
-__all__ = ["Program", "program", "space"]
+#: Which file holds the template of a form.
+FILES = {form: form for form in ("decode", "step", "verify", "flush")} | {"advance": "cursors", "commit": "cursors"}
+
+__all__ = ["Program", "program", "space", "space_gpu"]
 
 
 @dataclass(frozen=True)
 class Program:
     """A TileLang program of one kernel.
 
-    ``cells`` is a launch expression over the run-time sizes. On a CPU the function computes one grid cell, numbered by its last
-    argument, an int32 ``cell``, and whoever compiles it loops over ``cells`` of them; on a GPU it is the number of blocks.
+    ``cells`` is a launch expression over the run-time sizes. On a CPU the function computes one grid cell, numbered by
+    its last argument, an int32 ``cell``, and whoever compiles it loops over ``cells`` of them; on a GPU: the blocks.
     """
 
     func: PrimFunc
@@ -33,7 +34,7 @@ class Program:
 
 
 def program(spec: KernelSpec, schedule: Schedule, target: TargetLike) -> Program:
-    """The program of ``spec`` under ``schedule``; raises ``ValueError`` where the schedule is not legal for spec and target."""
+    """The program of ``spec`` under ``schedule``; raises ``ValueError`` where that is not legal for spec and target."""
     if schedule not in space.legal(spec, target):
         raise ValueError(
             f"schedule {schedule} is not legal for {spec.form} on {target.kind}; "

@@ -1,8 +1,8 @@
 """Schedules: how a form is computed on a target, as frozen values, and the legal space of each target family.
 
-A schedule changes the speed of a kernel and the order of its sums, never what it computes. This file imports no compiler, so that
-listing and counting candidates is cheap. A family adds itself by subclassing :class:`Schedule`; ``kvbuffer_codegen.schedules``
-imports every family.
+A schedule changes the speed of a kernel and the order of its sums, never what it computes. No compiler is imported
+here, so that listing candidates is cheap. A family adds itself by subclassing :class:`Schedule`;
+``kvbuffer_codegen.schedules`` imports every family.
 """
 
 from __future__ import annotations
@@ -112,18 +112,19 @@ def legal(spec: KernelSpec, target: TargetLike) -> list[Schedule]:
 
 
 def default(spec: KernelSpec, target: TargetLike) -> Schedule:
-    """The schedule that serves until a tuned one is there; raises ``ValueError`` for a target kind without schedules."""
+    """The schedule that serves until a tuned one is there; raises ``ValueError`` as :func:`legal` does."""
     return _family(target.kind).default(spec, target)
 
 
 def schedule_from_dict(values: Mapping[str, Any]) -> Schedule:
-    """The inverse of ``Schedule.to_dict``; raises ``ValueError`` naming a field that is missing, unknown or of another type."""
+    """The inverse of ``Schedule.to_dict``; raises ``ValueError`` naming fields missing, unknown or ill-typed."""
     given = dict(values)
     family = _family(given.pop("kind", None))
     known = {f.name: type(f.default) for f in fields(family)}
     if given.keys() != known.keys():
         wrong = sorted(given.keys() ^ known.keys())
-        raise ValueError(f"schedule: fields {wrong} are missing or unknown; a {family.kind} schedule has exactly {sorted(known)}")
+        accepted = ", ".join(sorted(known))
+        raise ValueError(f"schedule: fields {wrong} are missing or unknown; a {family.kind} schedule has {accepted}")
     for name, value in given.items():
         if type(value) is not known[name]:
             raise ValueError(f"schedule: {name} = {value!r} is not of type {known[name].__name__}")

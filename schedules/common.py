@@ -1,0 +1,166 @@
+"""What the templates of every target share: arguments, indices, a record's address, expressions in TIR."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import tilelang.language as T
+from tilelang import tvm
+from tilelang.language.eager.builder import Builder
+
+from kvbuffer_codegen.ir import expr as ex
+from kvbuffer_codegen.ir.forms import DTYPES, KernelSpec
+from kvbuffer_codegen.ir.signature import ScalarArg, TensorArg, signature
+
+#: The largest finite value of a state dtype: what a state value out of range saturates to.
+LARGEST = {"float32": 3.4028234663852886e38, "bfloat16": 3.3895313892515355e38, "float16": 65504.0}
+#: softplus(x) is x above this, as in torch.
+SOFTPLUS_LINEAR = 20.0
+
+
+def build(spec: KernelSpec, body: Callable[[Any], None], *, scalars: tuple[str, ...] = ()) -> Any:
+    """The prim_func of ``spec``, its arguments declared from the signature and after them int32 ``scalars``.
+
+    ``body`` is a ``T.macro``; it gets a namespace with every argument under its name and, where they occur, the symbols
+    B P N R HV Y.
+    """
+    builder = Builder()
+    symbols: dict[str, Any] = {}
+    with builder.prim_func(spec.name):
+        arguments = SimpleNamespace()
+        for argument in signature(spec):
+            made = declare(argument, spec, symbols) if isinstance(argument, TensorArg) else T.int32()
+            setattr(arguments, argument.name, builder.arg(argument.name, made))
+        for name in scalars:
+            setattr(arguments, name, builder.arg(name, T.int32()))
+        for name, symbol in symbols.items():
+            setattr(arguments, name, symbol)
+        body(arguments)
+    return builder.get()
+
+
+def declare(argument: TensorArg, spec: KernelSpec, symbols: dict[str, Any]) -> Any:
+    """``argument`` as a strided buffer; sizes go to ``symbols``, strides are int64 variables ``<name>_s<axis>``.
+
+    An index argument, int32 or int64, is a table of int32 words: see :func:`index_words`.
+    """
+    dtype, shape, free = argument.dtype, argument.shape, argument.free_strides
+    if dtype == "index":
+        dtype, shape = "int32", (*shape, f"{argument.name}_words")
+    sizes = [_size(size, spec, symbols) for size in shape]
+    strides: list[Any] = [1] * len(sizes)
+    for axis in reversed(range(len(sizes))):
+        if axis in free:
+            strides[axis] = T.dynamic(f"{argument.name}_s{axis}", "int64")
+        elif axis + 1 < len(sizes):
+            strides[axis] = strides[axis + 1] * sizes[axis + 1]
+    return T.StridedTensor(sizes, strides, dtype)
+
+
+def _size(size: int | str, spec: KernelSpec, symbols: dict[str, Any]) -> Any:
+    if isinstance(size, int):
+        return size
+    name, _, more = size.partition(" + ")
+    if name == "H":  # one symbol fewer to keep consistent: HV is a multiple of the ratio
+        return T.truncdiv(_size("HV", spec, symbols), spec.ratio)
+    symbol = symbols.setdefault(name, T.dynamic(name))
+    return symbol + int(more) if more else symbol
+
+
+def assumptions(spec: KernelSpec, arguments: Any) -> list[Any]:
+    """What holds of the free strides, for ``T.assume`` at the top of a body: else no access is 16 bytes wide."""
+    facts = []
+    for argument in signature(spec):
+        if isinstance(argument, TensorArg):
+            divisor = argument.align // (4 if argument.dtype == "index" else DTYPES.get(argument.dtype, 4))
+            strides = getattr(arguments, argument.name).strides
+            facts += [T.truncmod(strides[axis], divisor) == 0 for axis in argument.free_strides if divisor > 1]
+    return facts
+
+
+def inputs_of(spec: KernelSpec) -> dict[str, Any]:
+    """The recurrence's arguments that the kernel takes, by name."""
+    assert spec.recurrence is not None
+    taken = {a.name for a in signature(spec) if not isinstance(a, ScalarArg) and a.role in ("input", "parameter")}
+    return {a.name: a for a in spec.recurrence.arguments if a.name in taken}
+
+
+def index_words(table: Any, row: Any) -> tuple[Any, Any]:
+    """(value, rest) of entry ``row``: its low int32 word, and 0 where the value is 0 or above, -1 where it is below.
+
+    An int64 index is two words, little-endian, an int32 index one: the extent of the table's last axis. ``rest`` is
+    something else where the value does not fit 32 bits.
+    """
+    words = table.shape[1]
+    low, high = table[row, 0], table[row, words - 1]
+    return low, T.Select(words == 1, low >> 31, high)
+
+
+def in_range(value: Any, rest: Any, size: Any) -> Any:
+    """Whether an index from :func:`index_words` is one of 0 .. size - 1."""
+    return tvm.tirx.all(rest == 0, value >= 0, value < size)
+
+
+def is_padding(value: Any, rest: Any) -> Any:
+    """Whether an index from :func:`index_words` is -1."""
+    return tvm.tirx.all(value == -1, rest == -1)
+
+
+def record_row(base: Any, j: Any, ring: Any) -> Any:
+    """The ring row of record ``j``, oldest first (token i of the call: n + i). A record's address is made here only."""
+    return T.truncmod(base + j, ring)
+
+
+def number(value: float) -> Any:
+    """``value`` as float32: the code generators print seven digits, so what needs more travels as its bits."""
+    single = struct.unpack("<f", struct.pack("<f", value))[0]
+    printed = struct.unpack("<f", struct.pack("<f", float(f"{single:e}")))[0]
+    if printed == single or single != single:
+        return T.float32(single)
+    return T.reinterpret(T.uint32(struct.unpack("<I", struct.pack("<f", single))[0]), "float32")
+
+
+def _softplus(x: Any) -> Any:
+    return T.Select(x > SOFTPLUS_LINEAR, x, T.log1p(T.exp(T.min(x, SOFTPLUS_LINEAR))))
+
+
+#: The operations of the language in TIR, with the limits that the oracle has.
+OPERATIONS: dict[str, Callable[..., Any]] = {
+    "neg": lambda x: T.float32(0) - x,
+    "exp": lambda x: T.exp(T.min(x, number(ex.EXP_LIMIT))),
+    "log": lambda x: T.log(x),
+    "sqrt": lambda x: T.sqrt(x),
+    "rsqrt": lambda x: T.float32(1) / T.sqrt(x),
+    "sigmoid": lambda x: T.float32(1) / (T.float32(1) + T.exp(-x)),
+    "softplus": _softplus,
+    "tanh": lambda x: T.tanh(x),
+    "abs": lambda x: T.max(x, -x),
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b,
+    "maximum": lambda a, b: T.max(a, b),
+    "minimum": lambda a, b: T.min(a, b),
+}
+
+
+def lower(expr: ex.Expr, leaf_of: Callable[[ex.Expr], Any], spec: KernelSpec) -> Any:
+    """``expr``, which holds no sum, in float32 TIR; ``leaf_of`` gives inputs, scalars, fields, reads and lefts."""
+
+    def leaf(node: ex.Expr) -> Any:
+        if node.op == "const":
+            return number(node.value)
+        if node.op == "size":
+            return T.float32({"K": spec.K, "V": spec.V}[node.value])
+        return leaf_of(node)
+
+    return ex.evaluate(expr, leaf, OPERATIONS)
+
+
+def saturated(value: Any, dtype: str) -> Any:
+    """``value`` within the finite range of ``dtype``."""
+    largest = LARGEST[dtype]
+    return T.min(T.max(value, number(-largest)), number(largest))
