@@ -128,5 +128,5 @@ def _memory(e: dict[str, Any]) -> list[str]:
         f"  bytes per accepted token and request: {tokens}; one record {b['record'] / 1024:.1f} KiB",
         f"  best buffer length by bytes: {best}",
         f"  bytes per request: {memory}",
-        f"  requests per GB: {r['buffered']:.1f} buffered, {r['snapshots']:.1f} with a state snapshot per draft (T={T})",
+        f"  requests per GB: {r['buffered']:.1f} buffered, {r['snapshots']:.1f} with a snapshot per draft (T={T})",
     ]

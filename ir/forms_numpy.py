@@ -117,7 +117,8 @@ class Row:
             return ex.evaluate(expr, leaves, ops)
 
     def _token(self, token: Token, before: list[Record]) -> tuple[F64, Record]:
-        program, scalars = self.spec.program, {}
+        program = self.spec.program
+        scalars: dict[str, F64] = {}
 
         def leaf(node: Expr) -> F64:
             return scalars[node.value] if node.op == "scalar" else self._input(token, node)

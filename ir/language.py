@@ -239,7 +239,7 @@ def recurrence(function: Callable[..., Any]) -> Recurrence:
     parameters = list(inspect.signature(function).parameters)
     arguments = []
     for position, name in enumerate(parameters):
-        kind = hints.get(name)
+        kind: Any = hints.get(name)
         known = isinstance(kind, type) and issubclass(kind, Quantity) and kind is not Quantity
         if not known or (kind.kind == "State") != (position == 0):
             expected = "State" if position == 0 else ", ".join(KINDS)
