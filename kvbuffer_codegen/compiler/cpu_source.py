@@ -1,9 +1,9 @@
 """C++ around the cell function that TileLang emits for a CPU.
 
-TileLang's C target knows neither threads nor 16-bit floats that vectorise: a program computes one grid cell, and what is here
-makes it a self-contained source with one entry, ``int32_t entry(const uint64_t* args, const int64_t* grid)``, that runs
-``grid[0]`` cells on the threads of OpenMP. Pointers and integers travel in 64-bit slots, in the order of ``arguments``; a
-float32 argument is the low 32 bits of its slot.
+TileLang's C target knows neither threads nor 16-bit floats that vectorise: a program computes one grid cell, and what
+is here makes it a self-contained source with one entry, ``int32_t entry(const uint64_t* args, const int64_t* grid)``,
+that runs ``grid[0]`` cells on the threads of OpenMP. Pointers and integers travel in 64-bit slots, in the order of
+``arguments``; a float32 argument is the low 32 bits of its slot.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-#: g++ vectorises the plain loops of a cell itself. Its own float16 (below version 14) and libm's expf would each keep a loop scalar,
-#: so both are written out here, free of branches.
+#: g++ vectorises the plain loops of a cell. Its own float16 (before version 14) and libm's expf would keep a loop
+#: scalar, so both are written out here, free of branches.
 PROLOGUE = r"""#include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -43,7 +43,7 @@ struct half {
   }
   operator float() const {
     const uint32_t size = (uint32_t)(bits & 0x7fffu) << 13;
-    const uint32_t normal = (size + 0x38000000u) | (size >= 0x0f800000u ? 0x7f800000u : 0u);  // infinity and NaN keep all ones
+    const uint32_t normal = (size + 0x38000000u) | (size >= 0x0f800000u ? 0x7f800000u : 0u);  // infinity and NaN
     const float small = (float)(int32_t)(bits & 0x3ffu) * 0x1p-24f;
     uint32_t subnormal;
     memcpy(&subnormal, &small, 4);
@@ -62,7 +62,7 @@ static inline float power_of_two(int32_t n) {
   return value;
 }
 
-// e^x to 2 ulp (polynomial of Cephes' expf); 0 at -infinity, infinity above 88.73, NaN stays NaN.
+// e^x to 1.5 ulp (polynomial of Cephes' expf); 0 at -infinity, infinity above 88.73, NaN stays NaN.
 static inline float exp_float(float x) {
   x = x < -104.0f ? -104.0f : x;
   x = x > 89.0f ? 89.0f : x;
@@ -86,13 +86,13 @@ _C_TYPES = {"int32": "int32_t", "int64": "int64_t", "float32": "float"}
 def cpu_source(emitted: str, emitted_name: str, entry: str, parameters: Sequence[tuple[str, str]]) -> str:
     """The whole source of one CPU kernel.
 
-    ``emitted`` is what TileLang's C target printed, ``emitted_name`` the function in it; ``parameters`` are that function's, in
-    order, as (kind, dtype): kind "pointer" (dtype unused), "integer", or "cell" for the number of the grid cell.
+    ``emitted`` is what TileLang's C target printed, ``emitted_name`` the function in it; ``parameters`` are that
+    function's, in order, as (kind, dtype): "pointer" (dtype unused), "integer", or "cell", the number of the grid cell.
     """
     definition = re.search(rf"^int32_t {re.escape(emitted_name)}\(([^)]*)\) \{{\n(.*?)^\}}\n", emitted, re.M | re.S)
     if definition is None:
         raise ValueError(f"no definition of {emitted_name} in the emitted C source")
-    # No two tensors of a kernel overlap where one is written (the contract of every form), so loops need no overlap checks.
+    # No form lets a tensor that is written overlap another one, so loops need no checks for it.
     declared = definition[1].replace("* ", "* __restrict__ ")
     body = re.sub(r"\bexpf\(", "exp_float(", definition[2])
     return "\n".join(

@@ -19,10 +19,11 @@ logging.getLogger("tilelang").setLevel(logging.WARNING)
 
 #: How TileLang lowers, per kind of target.
 PASSES: dict[str, dict[str, bool]] = {
-    # Its vector structs lack casts and shifts, and gcc vectorises plain loops; its bounds guards would stand inside those loops: a
-    # CPU program keeps every index in range itself.
+    # Its vector structs lack casts and shifts, and g++ vectorises plain loops itself. Its bounds guards would stand
+    # inside those loops: a CPU program keeps every index in range by its own conditions.
     "cpu": {"tirx.disable_vectorize": True, "tl.disable_safe_memory_legalize": True},
-    # Warp-specialised pipelines have compiled clean and computed wrong numbers; tensor maps would need a launcher that encodes them.
+    # Warp-specialised pipelines have compiled clean and computed wrong numbers; tensor maps would have to be encoded
+    # by the launchers.
     "cuda": {"tl.disable_warp_specialized": True, "tl.disable_tma_lower": True},
 }
 
@@ -35,15 +36,16 @@ class LoweringError(ValueError):
 class Lowered:
     """Device source and its launch.
 
-    grid       extents of x, y, z (CUDA) or the number of cells (CPU): integers, or expressions over run-time sizes
+    grid       extents along x, y, z, integers or expressions over run-time sizes; on a CPU (cells, 1, 1)
     block      threads of a block along x, y, z
     shared     bytes of dynamic shared memory
-    arguments  what the device function takes, in order: {"pointer": tensor} or {"integer": expression, "dtype": "int32"|"int64"|"float32"}
+    arguments  what the device function takes, in order: {"pointer": tensor}, or {"integer": expression, "dtype": of
+               "int32" "int64" "float32"}
     """
 
     source: str
     entry: str
-    grid: tuple[str | int, ...]
+    grid: tuple[str | int, str | int, str | int]
     block: tuple[int, int, int]
     shared: int
     arguments: tuple[dict[str, str], ...]
@@ -64,8 +66,9 @@ class _Device:
 def lower(func: Any, target: Target, *, name: str | None = None, cells: str | None = None) -> Lowered:
     """Lower a TileLang prim_func with one ``T.Kernel``.
 
-    ``name`` becomes the entry of the binary (default: the function's own name). On a CPU the function computes one grid cell
-    (``T.Kernel(1)``, an int32 parameter ``cell``) and ``cells`` says how many there are. Raises :class:`LoweringError`.
+    ``name`` becomes the entry of the binary (default: the function's own name). On a CPU the function computes one
+    grid cell (``T.Kernel(1)``, an int32 parameter ``cell``) and ``cells`` says how many there are. Raises
+    :class:`LoweringError`.
     """
     device = _device(func, target)
     name = name or str(func.attrs["global_symbol"])
@@ -73,13 +76,18 @@ def lower(func: Any, target: Target, *, name: str | None = None, cells: str | No
     arguments = tuple(_argument(p, value) for p, value in zip(device.func.params, device.passed, strict=True))
     if target.kind == "cpu":
         return _cpu(emitted, device.name, name, cells, arguments)
+    shared = int(device.attrs.get("dyn_shared_memory_buf", 0))
+    if shared > target.shared_limit:
+        raise LoweringError(
+            f"{name}: {shared} bytes of shared memory; {target.name} has {target.shared_limit} for a block"
+        )
     extents = {str(tag): extent for tag, extent in device.attrs["thread_extent"].items()}
     return Lowered(
         source=re.sub(rf"\b{re.escape(device.name)}\b", name, emitted),
         entry=name,
-        grid=tuple(_extent(extents.get(f"blockIdx.{axis}", 1)) for axis in "xyz"),
+        grid=(_extent(extents, "x"), _extent(extents, "y"), _extent(extents, "z")),
         block=(int(extents["threadIdx.x"]), int(extents.get("threadIdx.y", 1)), int(extents.get("threadIdx.z", 1))),
-        shared=int(device.attrs.get("dyn_shared_memory_buf", 0)),
+        shared=shared,
         arguments=arguments,
     )
 
@@ -97,11 +105,13 @@ def _cpu(
         for a in arguments
     ]
     if cells is None or ("cell", "int32") not in parameters:
-        raise LoweringError(f"{name}: a CPU program takes an int32 parameter `cell` that it uses, and a count of cells; given: {cells}")
+        raise LoweringError(
+            f"{name}: a CPU program takes an int32 parameter `cell` that it uses, and a count of cells; given: {cells}"
+        )
     return Lowered(
         source=cpu_source(emitted, emitted_name, name, parameters),
         entry=name,
-        grid=(cells,),
+        grid=(cells, 1, 1),
         block=(1, 1, 1),
         shared=0,
         arguments=tuple(a for a in arguments if a.get("integer") != "cell"),
@@ -110,7 +120,8 @@ def _cpu(
 
 def _device(func: Any, target: Target) -> _Device:
     on_cpu = target.kind == "cpu"
-    # A host target unlike the device's makes the launch a visible call; with equal ones TileLang would look for a declared function.
+    # On a CPU, a host target unlike the device's makes the launch an external call: with equal ones TileLang looks for
+    # a function of that name in the module and fails.
     context = (
         create_backend_context(tvm.target.Target("c"), {"kind": "c", "march": "host"}, "tvm_ffi")
         if on_cpu
@@ -122,7 +133,9 @@ def _device(func: Any, target: Target) -> _Device:
             module = tirx.transform.BF16StorageLegalize()(tirx.transform.FP8StorageLegalize()(module))
     symbol = func.attrs["global_symbol"]
     if len(module.functions) != 1 or len(host.functions) != 1:
-        raise LoweringError(f"{symbol}: {len(module.functions)} launches in one program; exactly one T.Kernel is accepted")
+        raise LoweringError(
+            f"{symbol}: {len(module.functions)} launches in one program; exactly one T.Kernel is accepted"
+        )
     ((variable, device),) = module.functions.items()
     ((_, host_func),) = host.functions.items()
     attrs = dict(device.attrs.items())
@@ -138,7 +151,12 @@ def _passed(host_func: Any, name: str) -> tuple[Any, ...]:
     found: list[tuple[Any, ...]] = []
 
     def visit(node: Any) -> None:
-        if isinstance(node, tirx.Call) and node.args and isinstance(node.args[0], tirx.StringImm) and node.args[0].value == name:
+        if (
+            isinstance(node, tirx.Call)
+            and node.args
+            and isinstance(node.args[0], tirx.StringImm)
+            and node.args[0].value == name
+        ):
             found.append(tuple(node.args[1:]))
 
     post_order_visit(host_func.body, visit)
@@ -152,14 +170,16 @@ def _check_launch(symbol: str, device: dict[str, Any], host: dict[str, Any]) -> 
         raise LoweringError(f"{symbol}: uses TMA descriptors, which the launchers do not encode; copy without them")
     for attr in ("cluster_dims", "use_cooperative_groups", "has_cuda_pdl_sync"):
         if device.get(attr):
-            raise LoweringError(f"{symbol}: launch attribute {attr} is not supported by the launchers; accepted: a plain grid")
+            raise LoweringError(
+                f"{symbol}: launch attribute {attr} is not supported by the launchers; accepted: a plain grid"
+            )
 
 
 def _check_sixteen_bit_casts(symbol: str, device: Any) -> None:
     """Refuse TileLang's miscompile of a bfloat16 load whose cast is bound to a name: its bits become a number.
 
-    ``x = T.cast(t[i], "float32")`` reads 1.0 as 16256.0 on the C target. No tensor of a kernel holds 16-bit integers, so a
-    conversion between those and a float is always this fault.
+    ``x = T.cast(t[i], "float32")`` reads 1.0 as 16256.0 on the C target. No tensor of a kernel holds 16-bit integers,
+    so a conversion between those and a float is always this fault.
     """
 
     def visit(node: Any) -> None:
@@ -168,8 +188,8 @@ def _check_sixteen_bit_casts(symbol: str, device: Any) -> None:
         dtypes = (str(node.value.dtype), str(node.dtype))
         if any(d.startswith("uint16") for d in dtypes) and any(d.startswith("float") for d in dtypes):
             raise LoweringError(
-                f"{symbol}: TileLang would convert the bits of a bfloat16 value as an integer in `{node}`; store the cast into a "
-                "float32 buffer (x[0] = T.cast(t[i], 'float32')) instead of binding it to a name"
+                f"{symbol}: TileLang would convert the bits of a bfloat16 value as an integer in `{node}`; store the "
+                "cast into a float32 buffer (x[0] = T.cast(t[i], 'float32')) instead of binding it to a name"
             )
 
     post_order_visit(device.body, visit)
@@ -184,16 +204,20 @@ def _argument(parameter: Any, value: Any) -> dict[str, str]:
     return {"integer": expression(value), "dtype": dtype}
 
 
-def _extent(value: Any) -> str | int:
-    text = expression(value)
+def _extent(extents: dict[str, Any], axis: str) -> str | int:
+    text = expression(extents.get(f"blockIdx.{axis}", 1))
     return int(text) if text.isdigit() else text
 
 
-_SIGNS = {"Add": "+", "Sub": "-", "Mul": "*", "FloorDiv": "//"}
+#: Sizes and strides are never negative, so a division that truncates is one that rounds down.
+_SIGNS = {"Add": "+", "Sub": "-", "Mul": "*", "FloorDiv": "//", "Div": "//"}
 
 
 def expression(value: Any) -> str:
-    """A TIR integer as a launch expression (:mod:`kvbuffer_codegen.expressions`); raises :class:`LoweringError` for what has none."""
+    """A TIR integer as a launch expression (:mod:`kvbuffer_codegen.expressions`).
+
+    Raises :class:`LoweringError` for what has none.
+    """
     if isinstance(value, int):
         return str(value)
     if isinstance(value, tirx.IntImm):
@@ -208,5 +232,6 @@ def expression(value: Any) -> str:
     if kind in ("Min", "Max"):
         return f"{kind.lower()}({expression(value.a)}, {expression(value.b)})"
     raise LoweringError(
-        f"`{value}` ({kind}) has no launch expression; accepted are integers, sizes, strides, scalar arguments, + - * //, min and max"
+        f"`{value}` ({kind}) has no launch expression; accepted are integers, sizes, strides, scalar arguments, + - * //, "
+        "min and max"
     )

@@ -55,10 +55,6 @@ class Compiler:
     version: str
     flags: tuple[str, ...]
 
-    def describe(self) -> dict[str, str | list[str]]:
-        """For manifests and ``doctor``: no paths, so that equal tools give equal bytes."""
-        return {"name": self.name, "version": self.version, "flags": list(self.flags)}
-
 
 @dataclass(frozen=True)
 class Binary:
@@ -73,10 +69,9 @@ def find_compiler(target: Target) -> Compiler:
     return find_gxx() if target.kind == "cpu" else find_nvcc(target)
 
 
-def compile_source(source: str, target: Target) -> Binary:
-    """Device source (:mod:`lower`) to a shared object (CPU) or a cubin. Raises :class:`MissingCompiler`, :class:`CompileError`."""
-    compiler = find_compiler(target)
-    if target.kind == "cpu":
+def compile_source(source: str, compiler: Compiler) -> Binary:
+    """Device source (:mod:`lower`) to a shared object (g++) or a cubin (nvcc); raises :class:`CompileError`."""
+    if compiler.name == "g++":
         data, _ = _run(compiler, source, "kernel.cpp", "kernel.so", ("-lm",))
         return Binary(data)
     data, log = _run(compiler, source, "kernel.cu", "kernel.cubin", _tilelang_includes())
@@ -101,7 +96,9 @@ def find_gxx() -> Compiler:
     wanted = os.environ.get("CXX") or "g++"
     path = shutil.which(wanted)
     if path is None:
-        raise MissingCompiler(f"C++ compiler {wanted!r} not found; CPU kernels need g++ with OpenMP (Debian package g++), or CXX naming one")
+        raise MissingCompiler(
+            f"C++ compiler {wanted!r} not found; CPU kernels need g++ (Debian package g++), or CXX naming another"
+        )
     return Compiler("g++", path, _output(path, "-dumpfullversion", "-dumpversion"), GXX_FLAGS)
 
 
@@ -111,7 +108,7 @@ def find_nvcc(target: Target) -> Compiler:
     if path is None:
         raise MissingCompiler(
             "nvcc not found in CUDA_HOME, on PATH or in site-packages; install a CUDA toolkit, or "
-            "`pip install 'kvbuffer-codegen[cuda-build]'` (wheels nvidia-cuda-nvcc, nvidia-cuda-cccl and what they need)"
+            "`pip install 'kvbuffer-codegen[cuda-build]'` (the wheels nvidia-cuda-nvcc, nvidia-cuda-cccl, ...)"
         )
     found = re.search(r"release (\d+)\.(\d+), V(\S+)", _output(str(path), "--version"))
     if found is None:
@@ -129,7 +126,9 @@ def _nvcc_path() -> Path | None:
     on_path = shutil.which("nvcc")
     if on_path:
         return Path(on_path)
-    roots = dict.fromkeys([sysconfig.get_path("purelib"), *site.getsitepackages(), site.getusersitepackages(), *sys.path])
+    roots = dict.fromkeys(
+        [sysconfig.get_path("purelib"), *site.getsitepackages(), site.getusersitepackages(), *sys.path]
+    )
     for root in filter(None, roots):
         for nvcc in sorted(Path(root).glob("nvidia/cu*/bin/nvcc")):
             if any(nvcc.parents[1].rglob("nv/target")):
@@ -154,7 +153,8 @@ def _run(compiler: Compiler, source: str, name: str, output: str, more: tuple[st
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
         if done.returncode:
             said = (done.stderr + done.stdout).strip()[-2000:]
-            raise CompileError(f"{compiler.name} {compiler.version} refused generated source (exit {done.returncode}):\n{said}{_hint(said)}")
+            what = f"{compiler.name} {compiler.version} refused generated source (exit {done.returncode})"
+            raise CompileError(f"{what}:\n{said}{_hint(said)}")
         return (Path(folder) / output).read_bytes(), done.stderr + done.stdout
 
 

@@ -1,0 +1,117 @@
+"""From a kernel's spec, schedule and target to an artifact folder."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from kvbuffer_codegen.artifact import SCHEMA, cpu_device, write_artifact
+from kvbuffer_codegen.compiler.lower import Lowered, device_ir, lower
+from kvbuffer_codegen.compiler.toolchain import Binary, Compiler, compile_source, find_compiler
+from kvbuffer_codegen.ir.forms import KernelSpec
+from kvbuffer_codegen.ir.signature import signature, to_dict
+from kvbuffer_codegen.schedules import program, space
+from kvbuffer_codegen.schedules.space import Schedule
+from kvbuffer_codegen.schedules.targets import Target
+
+#: What ``levels`` can show per kind of target.
+LEVELS = {"cuda": ("tilelang", "tir", "cuda"), "cpu": ("tilelang", "tir", "c")}
+_SUFFIXES = {"cuda": ("cu", "cubin"), "cpu": ("cpp", "so")}
+
+
+def emit(spec: KernelSpec, schedule: Schedule, target: Target) -> Lowered:
+    """The device source of a kernel and its launch; equal arguments give equal bytes.
+
+    Raises ``ValueError`` for an illegal schedule, :class:`~kvbuffer_codegen.compiler.lower.LoweringError` for a
+    program that cannot become a kernel.
+    """
+    made = program(spec, schedule, target)
+    return lower(made.func, target, name=spec.name, cells=made.cells)
+
+
+def build(spec: KernelSpec, schedule: Schedule, target: Target, folder: Path) -> Path:
+    """Compile a kernel into the artifact ``folder`` (docs/artifacts.md): binary, source, manifest. Returns ``folder``.
+
+    No GPU is needed. Raises what :func:`emit` raises, :class:`~kvbuffer_codegen.compiler.toolchain.MissingCompiler` and
+    :class:`~kvbuffer_codegen.compiler.toolchain.CompileError`; then nothing is written.
+    """
+    compiler = find_compiler(target)
+    lowered = emit(spec, schedule, target)
+    binary = compile_source(lowered.source, compiler)
+    source_suffix, binary_suffix = _SUFFIXES[target.kind]
+    files = {
+        f"{spec.name}.{source_suffix}": lowered.source.encode(),
+        f"{spec.name}.{binary_suffix}": binary.data,
+    }
+    return write_artifact(Path(folder), manifest(spec, schedule, target, lowered, binary, compiler), files)
+
+
+def levels(spec: KernelSpec, schedule: Schedule, target: Target, level: str) -> str:
+    """The kernel's text: "tilelang" (the program), "tir" (lowered by TileLang), "cuda" or "c" (what is compiled).
+
+    Raises ``ValueError`` for a level that ``target`` has not.
+    """
+    if level not in LEVELS[target.kind]:
+        raise ValueError(
+            f"level {level!r} does not exist for target {target.name}; accepted: {', '.join(LEVELS[target.kind])}"
+        )
+    if level in ("cuda", "c"):
+        return emit(spec, schedule, target).source
+    func = program(spec, schedule, target).func
+    return str(func.script()) + "\n" if level == "tilelang" else device_ir(func, target) + "\n"
+
+
+def manifest(
+    spec: KernelSpec, schedule: Schedule, target: Target, lowered: Lowered, binary: Binary, compiler: Compiler
+) -> dict[str, Any]:
+    """The manifest of a kernel, its ``files`` aside (``write_artifact`` fills them in)."""
+    recurrence = spec.recurrence
+    return {
+        "schema": SCHEMA,
+        "name": spec.name,
+        "form": spec.form,
+        "recurrence": recurrence
+        and {"name": recurrence.name, "hash": recurrence.hash, "normal_form": recurrence.to_dict()},
+        "records": [
+            {"name": f.name, "dtype": f.dtype, "heads": f.heads, "axis": f.axis}
+            for f in (spec.record_layout.fields if recurrence else ())
+        ],
+        "io": spec.io,
+        "state": spec.state,
+        "records_mode": spec.records,
+        "layout": spec.layout,
+        "dims": {"K": spec.K, "V": spec.V},
+        "ratio": spec.ratio,
+        "buffer": spec.buffer,
+        "window": spec.window,
+        "kv_only": spec.kv_only,
+        "target": _target(target, compiler),
+        "arguments": [to_dict(a) for a in signature(spec)],
+        "launch": {
+            "entry": lowered.entry,
+            "grid": list(lowered.grid),
+            "block": list(lowered.block),
+            "shared": lowered.shared,
+            "arguments": list(lowered.arguments),
+        },
+        "schedule": schedule.to_dict(),
+        "schedule_space": space.space_hash(),
+        "compiler": {
+            "tilelang": version("tilelang"),
+            compiler.name: compiler.version,
+            "flags": " ".join(compiler.flags),
+        },
+        "resources": dict(binary.resources),
+        "evidence": [],
+    }
+
+
+def _target(target: Target, compiler: Compiler) -> dict[str, Any]:
+    common = {"name": target.name, "kind": target.kind, "arch": target.arch}
+    if target.kind == "cpu":
+        host = cpu_device()
+        return {**common, "machine": host.capability, "features": sorted(host.features)}
+    # A driver loads cubins of its own major version's toolkit and of older ones.
+    toolkit = int(compiler.version.split(".")[0]) * 1000
+    return {**common, "capabilities": list(target.capabilities), "min_driver": max(target.min_driver, toolkit)}
