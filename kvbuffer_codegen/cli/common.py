@@ -1,0 +1,189 @@
+"""What the subcommands share: errors with an exit code, shape arguments, tables, JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kvbuffer_codegen.ir.forms import DTYPES, FORMS, KernelSpec, cursor_spec
+from kvbuffer_codegen.ir.language import Recurrence
+from kvbuffer_codegen.ir.models import MODELS, ModelShape
+from kvbuffer_codegen.recurrences import load_recurrence
+
+DONE, FAILED, USAGE = 0, 1, 2
+
+
+class CommandError(Exception):
+    """Ends a command with one line on stderr. ``code``: 1 for what failed here, 2 for what was asked wrongly."""
+
+    def __init__(self, message: str, code: int = USAGE):
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The layer that kernels are made for: heads of this rank, dims, dtypes."""
+
+    recurrence: Recurrence
+    source: str
+    layers: int
+    H: int
+    HV: int
+    K: int
+    V: int
+    io: str
+    state: str
+    layout: str
+
+    def spec(self, form: str, buffer: int, window: int, kv_only: int) -> KernelSpec:
+        """Raises ``ValueError`` naming what is out of range."""
+        if FORMS[form].cursors_only:
+            return cursor_spec(form)
+        return KernelSpec(
+            form,
+            self.recurrence.normal_form,
+            self.K,
+            self.V,
+            self.HV // self.H,
+            self.io,
+            self.state,
+            layout=self.layout,
+            buffer=buffer,
+            window=window if form == "verify" else 0,
+            kv_only=kv_only,
+        )
+
+
+def add_shape_arguments(parser: argparse.ArgumentParser) -> None:
+    """--model or --heads and --dims, and the dtypes."""
+    group = parser.add_argument_group("shape")
+    group.add_argument(
+        "--model", help=f"published shape of a model's linear layers: {', '.join(MODELS)} (default: qwen3-next)"
+    )
+    group.add_argument("--tp", type=positive, default=1, help="tensor-parallel ranks that share the heads (default 1)")
+    group.add_argument("--heads", type=pair, metavar="H,HV", help="key heads and value heads, instead of the model's")
+    group.add_argument(
+        "--dims", type=pair, metavar="K,V", help="key and value channels of a head, instead of the model's"
+    )
+    group.add_argument("--io", choices=DTYPES, help="dtype of inputs and output (default: the model's)")
+    group.add_argument("--state", choices=DTYPES, default="float32", help="dtype of the state (default float32)")
+    group.add_argument("--layout", choices=("VK", "KV"), default="VK", help="order of a state tile's axes (default VK)")
+
+
+def shape_of(args: argparse.Namespace, recurrence: str | None = None) -> Shape:
+    """The shape that ``args`` ask for; ``recurrence`` overrides the model's. Raises :class:`CommandError`."""
+    name = args.model or "qwen3-next"
+    if name not in MODELS:
+        raise CommandError(f"--model {name!r} is unknown; accepted: {', '.join(MODELS)}, or --heads and --dims")
+    model: ModelShape = MODELS[name]
+    source = recurrence or model.recurrence
+    try:
+        model = model.shard(args.tp) if not args.heads else model
+        loaded = load_recurrence(source)
+    except ValueError as error:
+        raise CommandError(str(error)) from None
+    H, HV = args.heads or (model.H, model.HV)
+    K, V = args.dims or (model.K, model.V)
+    if HV % H:
+        raise CommandError(f"--heads {H},{HV}: value heads are not a multiple of key heads; accepted: HV = H * ratio")
+    return Shape(loaded, source, model.layers, H, HV, K, V, args.io or model.io, args.state, args.layout)
+
+
+def specs_of(
+    shape: Shape, forms: Sequence[str], buffers: Sequence[int], windows: Sequence[int], kv_only: int
+) -> list[KernelSpec]:
+    """One spec per form, buffer length and (for verify) window. Raises :class:`CommandError`."""
+    try:
+        found = [
+            shape.spec(f, L, T, kv_only) for f in forms for L in buffers for T in (windows if f == "verify" else (0,))
+        ]
+    except ValueError as error:
+        raise CommandError(str(error)) from None
+    return list(dict.fromkeys(found))
+
+
+def target_of(name: str | None) -> Any:
+    """The target called ``name``; by default that of the first GPU, or ``cpu`` where there is none."""
+    from kvbuffer_codegen.schedules.targets import TARGETS, target
+
+    if name is not None:
+        try:
+            return target(name)
+        except ValueError as error:
+            raise CommandError(str(error)) from None
+    capability = gpu_capability()
+    fitting = [t for t in TARGETS.values() if capability in t.capabilities]
+    return fitting[0] if fitting else TARGETS["cpu"]
+
+
+def gpu_capability() -> tuple[int, int] | None:
+    """Compute capability of the current GPU, or None."""
+    import torch
+
+    return torch.cuda.get_device_capability() if torch.cuda.is_available() else None
+
+
+def one_line(error: BaseException) -> str:
+    """An error's first line, with the rest, indented by whoever raised it, behind it."""
+    return "; ".join(line.strip() for line in str(error).splitlines() if line.strip())
+
+
+def positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive integer")
+    return value
+
+
+def pair(text: str) -> tuple[int, int]:
+    parts = numbers(text)
+    if len(parts) != 2:
+        raise argparse.ArgumentTypeError(f"{text!r} is not two numbers as 16,32")
+    return parts[0], parts[1]
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """``8,16`` as positive integers."""
+    return tuple(positive(part) for part in text.split(","))
+
+
+def names(accepted: Iterable[str]) -> Callable[[str], tuple[str, ...]]:
+    """A parser of ``a,b`` whose parts are all in ``accepted``."""
+    known = tuple(accepted)
+
+    def parse(text: str) -> tuple[str, ...]:
+        parts = tuple(text.split(","))
+        for part in parts:
+            if part not in known:
+                raise argparse.ArgumentTypeError(f"{part!r} is unknown; accepted: {', '.join(known)}")
+        return parts
+
+    return parse
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(value, indent=1, default=str))
+
+
+def print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    """Columns as wide as what they hold; numbers to the right."""
+    cells = [[_cell(row.get(c)) for c in columns] for row in rows]
+    widths = [max(len(c), *(len(r[i]) for r in cells)) if cells else len(c) for i, c in enumerate(columns)]
+    right = [bool(rows) and all(isinstance(row.get(c), int | float | None) for row in rows) for c in columns]
+    for line in (list(columns), *cells):
+        print("  ".join(t.rjust(w) if r else t.ljust(w) for t, w, r in zip(line, widths, right, strict=True)).rstrip())
+
+
+def warn(message: str) -> None:
+    print(f"kvbuffer-codegen: {message}", file=sys.stderr)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,93 @@
+"""``list``: what there is to build, and what is built."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from kvbuffer_codegen.artifact import ArtifactError, read_manifest
+from kvbuffer_codegen.caches import search_path
+from kvbuffer_codegen.cli.common import DONE, FAILED, print_json, print_table, target_of, warn
+from kvbuffer_codegen.index import INDEX, read_index
+from kvbuffer_codegen.ir.forms import FORMS
+from kvbuffer_codegen.ir.models import MODELS
+from kvbuffer_codegen.ir.recurrences import RECURRENCES
+
+HELP = "recurrences, forms, targets, models, and the artifacts found"
+COLUMNS = ("name", "target", "io", "state", "K", "V", "ratio", "buffer", "window", "chosen", "where")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--path", type=Path, action="append", help="look in this folder instead of the search path; may be repeated"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from kvbuffer_codegen.schedules.targets import TARGETS
+
+    artifacts, problems = find_artifacts(args.path or search_path())
+    if args.json:
+        print_json(
+            {
+                "recurrences": [
+                    {"name": r.name, "hash": r.normal_form.hash, "arguments": {a.name: a.kind for a in r.arguments}}
+                    for r in RECURRENCES.values()
+                ],
+                "forms": {f.name: f.text for f in FORMS.values()},
+                "targets": list(TARGETS),
+                "default_target": target_of(None).name,
+                "models": list(MODELS),
+                "artifacts": artifacts,
+                "problems": problems,
+            }
+        )
+    else:
+        print(f"recurrences  {', '.join(RECURRENCES)}")
+        print(f"forms        {', '.join(FORMS)}")
+        print(f"targets      {', '.join(TARGETS)} (default here: {target_of(None).name})")
+        print(f"models       {', '.join(MODELS)}")
+        print(f"artifacts    {len(artifacts)} in {', '.join(map(str, args.path or search_path()))}")
+        if artifacts:
+            print()
+            print_table(artifacts, COLUMNS)
+    for problem in problems:
+        warn(f"list: {problem}")
+    return FAILED if problems else DONE
+
+
+def find_artifacts(folders: list[Path]) -> tuple[list[dict[str, Any]], list[str]]:
+    """One row per artifact below ``folders`` (listed in an index or not), and what cannot be read."""
+    rows: list[dict[str, Any]] = []
+    problems: list[str] = []
+    for folder in folders:
+        try:
+            index = read_index(folder) if (folder / INDEX).exists() else None
+        except ArtifactError as error:
+            problems.append(str(error))
+            index = None
+        chosen = [c.artifact for c in index.choices] if index else []
+        for manifest_path in sorted(folder.rglob("manifest.json")) if folder.is_dir() else []:
+            try:
+                manifest = read_manifest(manifest_path.parent)
+            except ArtifactError as error:
+                problems.append(str(error))
+                continue
+            relative = manifest_path.parent.relative_to(folder).as_posix()
+            rows.append({**_row(manifest), "chosen": chosen.count(relative), "where": str(manifest_path.parent)})
+    return rows, problems
+
+
+def _row(manifest: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "name": manifest["name"],
+        "form": manifest["form"],
+        "recurrence": manifest["recurrence"] and manifest["recurrence"]["name"],
+        "target": manifest["target"]["name"],
+        **{name: manifest[name] for name in ("io", "state", "layout", "ratio", "buffer", "window", "kv_only")},
+        "K": manifest["dims"]["K"],
+        "V": manifest["dims"]["V"],
+        "schedule": manifest["schedule"],
+        "evidence": [e["kind"] for e in manifest["evidence"]],
+    }

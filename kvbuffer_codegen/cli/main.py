@@ -1,0 +1,57 @@
+"""``kvbuffer-codegen``: one file of this folder per subcommand.
+
+A subcommand's file has ``HELP``, ``add_arguments(parser)`` and ``run(args) -> exit code``. Exit codes: 0 done, 1 a check
+failed or this machine lacks something, 2 bad usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from kvbuffer_codegen import __version__
+from kvbuffer_codegen.artifact import ArtifactError
+from kvbuffer_codegen.cli.common import FAILED, CommandError, one_line, warn
+
+COMMANDS = ("list", "explain", "doctor")
+
+
+def parser() -> argparse.ArgumentParser:
+    result = argparse.ArgumentParser(
+        "kvbuffer-codegen", description="Kernels for linear attention with a key-value buffer."
+    )
+    result.add_argument("--version", action="version", version=f"kvbuffer-codegen {__version__}")
+    commands = result.add_subparsers(dest="command", metavar="command", required=True)
+    for name in COMMANDS:
+        module = importlib.import_module(f"kvbuffer_codegen.cli.{name}")
+        sub = commands.add_parser(name, help=module.HELP, description=module.HELP)
+        module.add_arguments(sub)
+        sub.add_argument("--json", action="store_true", help="print one JSON document instead of text")
+        sub.set_defaults(run=module.run)
+    return result
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line; returns its exit code."""
+    args = parser().parse_args(argv)
+    try:
+        return int(args.run(args))
+    except CommandError as error:
+        warn(f"{args.command}: {one_line(error)}")
+        return error.code
+    except (ArtifactError, OSError) as error:
+        if isinstance(error, BrokenPipeError):  # `| head`: the reader has what it wants
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return FAILED
+        warn(f"{args.command}: {one_line(error)}")
+        return FAILED
+    except KeyboardInterrupt:
+        warn(f"{args.command}: interrupted")
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
