@@ -50,8 +50,10 @@ class Rows:
     `window` is the number of tokens of the open window, 0 where none is open.
     """
 
-    def __init__(self, pool: Pool, layers: list[BufferedLayer], batch: int, device: torch.device) -> None:
-        self.pool, self.layers, self.window = pool, layers, 0
+    def __init__(
+        self, pool: Pool, layers: list[BufferedLayer], batch: int, max_window: int, device: torch.device
+    ) -> None:
+        self.pool, self.layers, self.max_window, self.window = pool, layers, max_window, 0
         self.slot_list = [pool.alloc() for _ in range(batch)]
         self.slots = torch.tensor(self.slot_list, dtype=torch.int32, device=device)
         self._snapshot: Tensor | None = None
@@ -207,10 +209,9 @@ class BufferedLayer(LinearAttentionLayer):
 class Attachment:
     """What `attach` returns; as a context manager it detaches on exit."""
 
-    def __init__(self, model: Any, modules: list[Any], form: Form, max_window: int, pool: dict[str, Any]) -> None:
-        self.model, self.form, self.max_window = model, form, max_window
-        self._modules, self._pool = modules, pool
-        self._live: weakref.WeakSet[Rows] = weakref.WeakSet()
+    def __init__(self, model: Any, modules: list[Any], form: Form, pool: dict[str, Any]) -> None:
+        self.model, self.form, self._modules, self._pool = model, form, modules, pool
+        self.live: weakref.WeakSet[Rows] = weakref.WeakSet()
         for index, module in enumerate(modules):
             module.forward = _LayerForward(self, module, index)
         # Assisted generation is refused to stateful models, whose caches cannot be cropped: these can.
@@ -224,14 +225,18 @@ class Attachment:
 
     def detach(self) -> None:
         """Gives the layers their own forward back. Caches in use stay valid: open windows are taken whole."""
-        for rows in self._live:
+        for rows in self.live:
             rows.settle()
         for module in self._modules:
             module.__dict__.pop("forward", None)
         self.model.__dict__.pop("_is_stateful", None)
 
+    def keeps_windows(self, layer: BufferedLayer) -> bool:
+        """Whether a forward of one token, or of a whole prompt, leaves a window open too."""
+        return layer.keeps_windows or self.form == "verify"
+
     def rows(self, cache: Cache) -> Rows:
-        """The pool, slots and open window behind a cache; ValueError for one that the attached model has not filled."""
+        """The pool, slots and open window behind a cache; ValueError for one that no attached model has filled."""
         for layer in cache.layers:
             if isinstance(layer, BufferedLayer) and layer.rows is not None:
                 return layer.rows
@@ -253,7 +258,7 @@ class Attachment:
         layers, states = [], []
         for index, module in enumerate(self._modules):
             old = cache.layers[module.layer_idx]
-            new = BufferedLayer(index, keeps_windows=self.form == "verify" or old.record_past)
+            new = BufferedLayer(index, keeps_windows=old.record_past)
             states.append(old.recurrent_states[0])
             for name in CONV_FIELDS:
                 setattr(new, name, getattr(old, name))
@@ -261,13 +266,12 @@ class Attachment:
             layers.append(new)
         batch = hidden_states.shape[0]
         pool = Pool(RECURRENCE, slots=batch, io=hidden_states.dtype, device=hidden_states.device, **self._pool)
-        rows = Rows(pool, layers, batch, hidden_states.device)
+        rows = Rows(pool, layers, batch, self._pool["max_window"], hidden_states.device)
         for layer in layers:
             layer.rows = rows
         if all(state is not None for state in states):
             for index, state in enumerate(states):
                 rows.load(index, state.transpose(-1, -2))
-        self._live.add(rows)
         return rows
 
 
@@ -286,17 +290,18 @@ class _LayerForward:
             return own(self.module, hidden_states, cache=None, attention_mask=attention_mask, **kwargs)
         rows = self.handle.adopt(cache, hidden_states)
         if self.index == 0:
+            self.handle.live.add(rows)
             rows.settle()
-        layer, tokens, window = rows.layers[self.index], hidden_states.shape[1], self.handle.max_window
+        layer, tokens, window = rows.layers[self.index], hidden_states.shape[1], rows.max_window
         if layer.has_previous_state[0]:
             if tokens <= window:
                 return self._buffered(rows, layer, hidden_states, attention_mask)
-            if layer.keeps_windows:
+            if self.handle.keeps_windows(layer):
                 raise ValueError(
-                    f"a forward of {tokens} tokens on a cache that records its past, but only max_window={window} can be "
+                    f"a forward of {tokens} tokens where windows are kept, but only max_window={window} can be "
                     "taken back: draft fewer tokens, or attach(model, max_window=...) with more"
                 )
-        elif layer.keeps_windows:
+        elif self.handle.keeps_windows(layer):
             # The prompt and its first drafts come in one forward: its end becomes a window.
             head = max(tokens - window, 0)
             if head == 0:
@@ -318,7 +323,7 @@ class _LayerForward:
         )
         mixed = torch.cat([x.flatten(2) for x in (q, k, v)], dim=-1).transpose(1, 2)
         weight, state = module.conv1d.weight.squeeze(1), layer.conv_states[0]
-        windowed = tokens > 1 or layer.keeps_windows
+        windowed = tokens > 1 or self.handle.keeps_windows(layer)
         if windowed:
             # The state itself stands still until the window closes.
             layer.conv_window = full = torch.cat([state, mixed], dim=-1)
@@ -378,4 +383,4 @@ def attach(
         "buffer": buffer,
         "max_window": max_window,
     }
-    return Attachment(model, modules, form, max_window, arguments | pool)
+    return Attachment(model, modules, form, arguments | pool)
