@@ -127,11 +127,14 @@ def _device(func: Any, target: Target) -> _Device:
         if on_cpu
         else create_backend_context(tvm.target.Target({"kind": "cuda", "arch": target.arch}), None, "tvm_ffi")
     )
-    with tvm.transform.PassContext(opt_level=3, config=PASSES[target.kind]), context.target:
-        host, module, *_ = lower_to_host_device_ir(func, context)
-        if on_cpu:
-            module = tirx.transform.BF16StorageLegalize()(tirx.transform.FP8StorageLegalize()(module))
     symbol = func.attrs["global_symbol"]
+    try:
+        with tvm.transform.PassContext(opt_level=3, config=PASSES[target.kind]), context.target:
+            host, module, *_ = lower_to_host_device_ir(func, context)
+            if on_cpu:
+                module = tirx.transform.BF16StorageLegalize()(tirx.transform.FP8StorageLegalize()(module))
+    except Exception as error:  # whatever TileLang's passes raise: their types are not part of its interface
+        raise LoweringError(f"{symbol}: TileLang cannot lower this program for {target.name}: {error}") from error
     if len(module.functions) != 1 or len(host.functions) != 1:
         raise LoweringError(
             f"{symbol}: {len(module.functions)} launches in one program; exactly one T.Kernel is accepted"
@@ -182,17 +185,20 @@ def _check_sixteen_bit_casts(symbol: str, device: Any) -> None:
     so a conversion between those and a float is always this fault.
     """
 
+    wrong: list[Any] = []
+
     def visit(node: Any) -> None:
-        if not isinstance(node, tirx.Cast):
-            return
-        dtypes = (str(node.value.dtype), str(node.dtype))
-        if any(d.startswith("uint16") for d in dtypes) and any(d.startswith("float") for d in dtypes):
-            raise LoweringError(
-                f"{symbol}: TileLang would convert the bits of a bfloat16 value as an integer in `{node}`; store the "
-                "cast into a float32 buffer (x[0] = T.cast(t[i], 'float32')) instead of binding it to a name"
-            )
+        if isinstance(node, tirx.Cast):
+            dtypes = (str(node.value.dtype), str(node.dtype))
+            if any(d.startswith("uint16") for d in dtypes) and any(d.startswith("float") for d in dtypes):
+                wrong.append(node)
 
     post_order_visit(device.body, visit)
+    if wrong:
+        raise LoweringError(
+            f"{symbol}: TileLang would convert the bits of a bfloat16 value as an integer in `{wrong[0]}`; store the "
+            "cast into a float32 buffer (x[0] = T.cast(t[i], 'float32')) instead of binding it to a name"
+        )
 
 
 def _argument(parameter: Any, value: Any) -> dict[str, str]:
@@ -232,6 +238,6 @@ def expression(value: Any) -> str:
     if kind in ("Min", "Max"):
         return f"{kind.lower()}({expression(value.a)}, {expression(value.b)})"
     raise LoweringError(
-        f"`{value}` ({kind}) has no launch expression; accepted are integers, sizes, strides, scalar arguments, + - * //, "
-        "min and max"
+        f"`{value}` ({kind}) has no launch expression; accepted are integers, sizes, strides, scalar arguments, "
+        "+ - * //, min and max"
     )

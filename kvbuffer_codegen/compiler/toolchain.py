@@ -13,6 +13,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -103,38 +104,44 @@ def find_gxx() -> Compiler:
 
 
 def find_nvcc(target: Target) -> Compiler:
-    """An nvcc that knows ``target``; raises :class:`MissingCompiler`."""
-    path = _nvcc_path()
-    if path is None:
-        raise MissingCompiler(
-            "nvcc not found in CUDA_HOME, on PATH or in site-packages; install a CUDA toolkit, or "
-            "`pip install 'kvbuffer-codegen[cuda-build]'` (the wheels nvidia-cuda-nvcc, nvidia-cuda-cccl, ...)"
-        )
-    found = re.search(r"release (\d+)\.(\d+), V(\S+)", _output(str(path), "--version"))
-    if found is None:
-        raise MissingCompiler(f"{path} does not answer --version as nvcc does; set CUDA_HOME to a working CUDA toolkit")
-    if (int(found[1]), int(found[2])) < target.min_toolkit:
-        least = ".".join(map(str, target.min_toolkit))
-        raise MissingCompiler(f"nvcc {found[3]} does not know {target.arch}; needs a CUDA toolkit of at least {least}")
-    return Compiler("nvcc", str(path), found[3], (*NVCC_FLAGS, f"-arch={target.arch}"))
+    """The first nvcc that knows ``target``; raises :class:`MissingCompiler`."""
+    too_old = []
+    for path in _nvcc_paths():
+        found = re.search(r"release (\d+)\.(\d+), V(\S+)", _output(str(path), "--version"))
+        if found is None:
+            too_old.append(f"{path} does not answer --version")
+        elif (int(found[1]), int(found[2])) < target.min_toolkit:
+            too_old.append(f"{path} is of CUDA {found[3]}")
+        elif shutil.which("gcc") is None:
+            raise MissingCompiler("gcc not found on PATH; nvcc preprocesses with it (Debian packages gcc and g++)")
+        else:
+            return Compiler("nvcc", str(path), found[3], (*NVCC_FLAGS, f"-arch={target.arch}"))
+    least = ".".join(map(str, target.min_toolkit))
+    raise MissingCompiler(
+        f"no nvcc for {target.arch} in CUDA_HOME, on PATH or in site-packages ({'; '.join(too_old) or 'none at all'}); "
+        f"install a CUDA toolkit from {least} on, or `pip install 'kvbuffer-codegen[cuda-build]'` (the wheels "
+        "nvidia-cuda-nvcc, nvidia-cuda-cccl, ...)"
+    )
 
 
-def _nvcc_path() -> Path | None:
+def _nvcc_paths() -> Iterator[Path]:
     home = os.environ.get("CUDA_HOME")
     if home and (Path(home) / "bin" / "nvcc").is_file():
-        return Path(home) / "bin" / "nvcc"
+        yield Path(home) / "bin" / "nvcc"
     on_path = shutil.which("nvcc")
     if on_path:
-        return Path(on_path)
-    roots = dict.fromkeys(
-        [sysconfig.get_path("purelib"), *site.getsitepackages(), site.getusersitepackages(), *sys.path]
-    )
-    for root in filter(None, roots):
-        for nvcc in sorted(Path(root).glob("nvidia/cu*/bin/nvcc")):
-            if any(nvcc.parents[1].rglob("nv/target")):
-                return nvcc
-            raise MissingCompiler(f"{nvcc} lacks its headers; `pip install nvidia-cuda-cccl` of the same CUDA version")
-    return None
+        yield Path(on_path)
+    for root in _site_packages():
+        for nvcc in sorted(root.glob("nvidia/cu*/bin/nvcc")):
+            include = nvcc.parents[1] / "include"
+            if not any((include / folder / "nv" / "target").is_file() for folder in ("", "cccl")):
+                raise MissingCompiler(f"{nvcc} lacks headers; `pip install nvidia-cuda-cccl` of the same CUDA version")
+            yield nvcc
+
+
+def _site_packages() -> list[Path]:
+    roots = [sysconfig.get_path("purelib"), *site.getsitepackages(), site.getusersitepackages(), *sys.path]
+    return [Path(root) for root in dict.fromkeys(roots) if root]
 
 
 def _tilelang_includes() -> tuple[str, ...]:
