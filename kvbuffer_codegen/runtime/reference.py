@@ -1,0 +1,384 @@
+"""Every form in torch operations, under the contract of the compiled kernels: the last step of the fallback chain.
+
+A :class:`ReferenceKernel` takes the tensors of ``ir.signature`` in their order, on any device and of any stride, and
+has the same effects. It forms the whole state of every row and applies tokens to that one by one, so it is simple and
+slow: a fallback and a cross-check. Shapes are static and nothing is read back, so it captures in a CUDA graph; sums are
+elementwise, so a row's bits do not depend on its neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kvbuffer_codegen.ir import expr as ex
+from kvbuffer_codegen.ir.expr import Expr
+from kvbuffer_codegen.ir.forms import FORMS, KernelSpec
+from kvbuffer_codegen.ir.signature import (
+    ADVANCE_FORMS,
+    BASE,
+    COUNT,
+    FAULT,
+    FAULT_ACCEPTED,
+    FAULT_LENGTH,
+    FAULT_SLOT,
+    KV_ONLY,
+    WINDOW,
+    TensorArg,
+    signature,
+    to_dict,
+)
+from kvbuffer_codegen.runtime.plan import Plan
+
+
+class ReferenceKernel:
+    """``spec`` in torch operations on a ``device``; call it with the arguments of ``signature(spec)``, positionally.
+
+    It allocates temporaries of the size of the rows' states in float32. Calls raise
+    :class:`~kvbuffer_codegen.runtime.errors.ArgumentError` for what a compiled kernel would refuse.
+    """
+
+    def __init__(self, spec: KernelSpec, device: torch.device | str) -> None:
+        self.spec = spec
+        self.name = spec.name
+        self.plan = Plan.of(_manifest(spec, torch.device(device).type))
+        self._names = tuple(a.name for a in signature(spec))
+        self._layered = {a.name for a in signature(spec) if isinstance(a, TensorArg) and a.shape[0] == "Y"}
+
+    def __repr__(self) -> str:
+        return f"ReferenceKernel({self.name})"
+
+    def __call__(self, *arguments: Any) -> None:
+        if not self.plan.launch(arguments).grid:
+            return
+        given = dict(zip(self._names, arguments, strict=True))
+        if self.spec.form == "advance":
+            _advance(**given)
+        elif self.spec.form == "commit":
+            _commit(**given)
+        elif self.spec.form == "flush":
+            for layer in range(given["state"].shape[0]):
+                self._flush({name: x[layer] if name in self._layered else x for name, x in given.items()})
+        else:
+            self._tokens(given)
+
+    def _flush(self, given: Mapping[str, Tensor]) -> None:
+        rows = _rows(given, self.spec)
+        tiles = _Tiles(self.spec, given, rows)
+        tiles.store(tiles.folded(), rows.valid & (rows.count > 0))
+
+    def _tokens(self, given: Mapping[str, Tensor]) -> None:
+        """step, decode and verify."""
+        spec, cursors, rows = self.spec, given["cursors"], _rows(given, self.spec)
+        t = rows.valid.int()
+        if spec.form == "verify":
+            t = _lengths(given["lengths"], spec.window, cursors, rows)
+            _put(cursors[WINDOW], (rows.slot,), t, rows.valid)
+        fold = (t > 0) & (rows.count > 0)
+        if spec.form != "step":
+            fold &= rows.count + t > torch.where(rows.kv_only, spec.kv_only, spec.buffer)
+        tiles = _Tiles(spec, given, rows)
+        folded = tiles.folded()
+        current = torch.where(fold[:, None, None, None], folded.float(), tiles.exact)
+        window = spec.form == "verify"
+        for i in range(spec.tokens):
+            token = {name: x[:, i] if window else x for name, x in tiles.inputs.items()}
+            output, record, current = tiles.apply({**token, **tiles.parameters}, current)
+            live = t > i
+            out = given["out"][:, i] if window else given["out"]
+            out.copy_(torch.where(live[:, None, None], output, 0.0))
+            if FORMS[spec.form].appends:
+                tiles.append(record, i, live)
+        if spec.form == "step":
+            tiles.store(_stored(current, given["state"].dtype), rows.valid)
+        else:
+            tiles.store(folded, fold)
+
+
+def _manifest(spec: KernelSpec, kind: str) -> dict[str, Any]:
+    """What :class:`Plan` reads of a manifest."""
+    return {
+        **spec.key(),
+        "name": f"{spec.name} (torch reference)",
+        "target": {"kind": kind},
+        "arguments": [to_dict(a) for a in signature(spec)],
+        "launch": {"grid": [1, 1, 1], "block": [1, 1, 1], "shared": 0, "arguments": []},
+    }
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a batch, each tensor [B]. An invalid row has slot and ring 0 and is masked wherever something is
+    written."""
+
+    slot: Tensor
+    ring: Tensor
+    valid: Tensor
+    base: Tensor
+    count: Tensor
+    kv_only: Tensor
+
+
+def _rows(given: Mapping[str, Tensor], spec: KernelSpec) -> _Rows:
+    cursors, slots, rings = given["cursors"], given["slots"].long(), given["rings"].long()
+    valid = _valid_slots(cursors, slots)
+    ring_count = given[spec.record_layout.fields[0].name].shape[0]
+    in_range = (rings >= 0) & (rings < ring_count)
+    _note_strangers(cursors, rings, valid & ~in_range & (rings != -1))
+    valid &= in_range
+    slot = torch.where(valid, slots, 0)
+    row = cursors[:, slot]
+    return _Rows(slot, torch.where(valid, rings, 0), valid, row[BASE], row[COUNT], row[KV_ONLY] != 0)
+
+
+def _valid_slots(cursors: Tensor, slots: Tensor) -> Tensor:
+    inside = (slots >= 0) & (slots < cursors.shape[1] - 1)
+    _note_strangers(cursors, slots, ~inside & (slots != -1))
+    return inside
+
+
+def _note_strangers(cursors: Tensor, index: Tensor, strange: Tensor) -> None:
+    """Record an index out of range, and that there was one, in the column that belongs to no slot."""
+    nobody = cursors[:, -1]
+    nobody[BASE].copy_(torch.where(strange.any(), index[strange.int().argmax()], nobody[BASE]))
+    nobody[FAULT].bitwise_or_(strange.any().int() * FAULT_SLOT)
+
+
+def _set_fault(cursors: Tensor, slot: Tensor, bad: Tensor, bit: int) -> None:
+    _put(cursors[FAULT], (slot,), cursors[FAULT][slot] | bit, bad)
+
+
+def _lengths(lengths: Tensor, window: int, cursors: Tensor, rows: _Rows) -> Tensor:
+    """Each row's own length, 0 where it is invalid or out of 0..window."""
+    good = (lengths >= 0) & (lengths <= window)
+    _set_fault(cursors, rows.slot, rows.valid & ~good, FAULT_LENGTH)
+    return torch.where(rows.valid & good, lengths, 0).int()
+
+
+def _advance(cursors: Tensor, slots: Tensor, form: int, buffer: int, kv_only: int, ring: int) -> None:
+    appends = int(form == ADVANCE_FORMS["decode"])
+    valid = _valid_slots(cursors, slots.long())
+    slot = torch.where(valid, slots.long(), 0)
+    base, count, flag = cursors[:WINDOW, slot]
+    fold = count > 0
+    if appends:
+        fold &= count + 1 > torch.where(flag != 0, kv_only, buffer)
+    flag = torch.zeros_like(flag) if form == ADVANCE_FORMS["step"] else flag
+    _move(cursors, slot, valid, fold, (base, count, flag), appends, ring)
+
+
+def _commit(cursors: Tensor, slots: Tensor, accepted: Tensor, buffer: int, kv_only: int, ring: int) -> None:
+    valid = _valid_slots(cursors, slots.long())
+    slot = torch.where(valid, slots.long(), 0)
+    base, count, flag, t = cursors[:FAULT, slot]
+    valid &= t > 0
+    good = (accepted >= 0) & (accepted <= t)
+    _set_fault(cursors, slot, valid & ~good, FAULT_ACCEPTED)
+    fold = (count > 0) & (count + t > torch.where(flag != 0, kv_only, buffer))
+    _move(cursors, slot, valid, fold, (base, count, flag), torch.where(good, accepted, 0), ring)
+
+
+def _move(
+    cursors: Tensor, slot: Tensor, valid: Tensor, fold: Tensor, row: tuple[Tensor, ...], more: Tensor | int, ring: int
+) -> None:
+    """Cursors after a fold, where there was one, and ``more`` new records; the window closes."""
+    base, count, flag = row
+    base = torch.where(fold, (base + count) % ring, base)
+    count = torch.where(fold, 0, count) + more
+    flag = torch.where(fold, 0, flag)
+    new = torch.stack([base, count.int(), flag, torch.zeros_like(base)], dim=1)
+    _put(cursors[:FAULT].T, (slot,), new, valid)
+
+
+class _Tiles:
+    """The states of a batch's rows in float32 [B, HV, V, K], and what is done with them.
+
+    Vectors and numbers are [B, HV, X], X being K, V or 1; those of key heads are repeated for their value heads.
+    """
+
+    def __init__(self, spec: KernelSpec, given: Mapping[str, Tensor], rows: _Rows) -> None:
+        assert spec.recurrence is not None
+        self.spec, self.rows, self.given = spec, rows, given
+        arguments = {a.name: a for a in spec.recurrence.arguments if a.name in given}
+        self.inputs = {name: given[name] for name, a in arguments.items() if not a.parameter}
+        self.parameters = {name: given[name][None] for name, a in arguments.items() if a.parameter}
+        self.state = given["state"] if spec.layout == "VK" else given["state"].transpose(-1, -2)
+        self.HV = self.state.shape[1]
+        self.fields = {f.name: given[f.name] for f in spec.record_layout.fields}
+        self.ring_rows = next(iter(self.fields.values())).shape[1]
+        self.exact = self._with_records()
+
+    def folded(self) -> Tensor:
+        """The states with their records, as they are stored."""
+        return _stored(self.exact, self.state.dtype)
+
+    def store(self, states: Tensor, mask: Tensor) -> None:
+        _put(self.state, (self.rows.slot,), states, mask)
+
+    def append(self, record: Mapping[str, Tensor], i: int, mask: Tensor) -> None:
+        at = (self.rows.ring, self._row(self.rows.count + i))
+        for name, value in record.items():
+            _put(self.fields[name], at, value.to(self.fields[name].dtype), mask)
+
+    def apply(self, token: Mapping[str, Tensor], state: Tensor) -> tuple[Tensor, dict[str, Tensor], Tensor]:
+        """One token: its output [B, HV, V], its record as the ring holds it, the states after it."""
+        program, layout = self.spec.program, self.spec.record_layout
+        named: dict[str, Tensor] = {}
+        reads: list[Tensor] = []
+        lefts: list[Tensor] = []
+        leaves: dict[str, Callable[[Any], Tensor]] = {
+            "input": lambda value: self._input(token, *value),
+            "scalar": named.__getitem__,
+            "read": reads.__getitem__,
+            "left": lefts.__getitem__,
+        }
+        memo: dict[Expr, Tensor] = {}
+
+        def value(expr: Expr) -> Tensor:
+            return self._evaluate(expr, leaves, memo)
+
+        for d in program.definitions:
+            named[d.name] = _sum(value(d.expr)) if d.reduce else value(d.expr)
+        reads += [_sum(state * value(x).unsqueeze(-2)).squeeze(-1) for x in program.reads]
+        for left in program.lefts:
+            lefts.append(value(left).expand(len(state), self.HV, self.spec.V))
+        record = {f.name: self._as_field(value(f.expr), f.heads, f.axis) for f in layout.fields}
+        output = value(program.output)
+        decays = (program.log_decay_scalar, program.log_decay_key, program.log_decay_value)
+        for log, axis in zip(decays, (-1, -2, -1), strict=True):
+            if log is not None:
+                state = state * torch.exp(value(log)).unsqueeze(axis)
+        for left_vector, right in zip(lefts, program.rights, strict=True):
+            state = state + left_vector.unsqueeze(-1) * value(right).unsqueeze(-2)
+        return output, record, state
+
+    def _with_records(self) -> Tensor:
+        """e^{s_0} S0 + sum_j e^{s_j} left_j right_j^T, the sum first, s_j summed from the newest record backwards."""
+        layout, rows = self.spec.record_layout, self.rows
+        shape = (len(rows.slot), self.HV, self.spec.V, self.spec.K)
+        total = torch.zeros(shape, device=self.state.device)
+        over_k: Tensor | None = None  # log-weight [B, HV, K or 1]
+        over_v: Tensor | None = None  # log-weight [B, HV, V or 1]
+        for j in reversed(range(self.ring_rows - max(1, self.spec.tokens))):
+            there = (j < rows.count)[:, None, None]
+            leaves = self._record_leaves(j, there)
+
+            def value(expr: Expr, leaves: dict[str, Callable[[Any], Tensor]] = leaves) -> Tensor:
+                return self._evaluate(expr, leaves, {})
+
+            for left, right in zip(layout.lefts, layout.rights, strict=True):
+                a = _weighted(value(left), over_v)
+                b = _weighted(torch.where(there, value(right.expr), 0.0), over_k)
+                total += a.unsqueeze(-1) * b.unsqueeze(-2)
+            for log in (layout.log_decay_scalar, layout.log_decay_key):
+                over_k = over_k if log is None else _plus(over_k, torch.where(there, value(log), 0.0))
+            if layout.log_decay_value is not None:
+                over_v = _plus(over_v, torch.where(there, value(layout.log_decay_value), 0.0))
+        start = self.state[rows.slot].float()
+        start = torch.where((rows.kv_only | ~rows.valid)[:, None, None, None], 0.0, start)
+        if over_k is not None:
+            start = start * torch.exp(over_k).unsqueeze(-2)
+        if over_v is not None:
+            start = start * torch.exp(over_v).unsqueeze(-1)
+        return start + total
+
+    def _record_leaves(self, j: int, there: Tensor) -> dict[str, Callable[[Any], Tensor]]:
+        """Record ``j``'s fields, zero where the row has no such record: what lies there is never computed with."""
+        at = (self.rows.ring, self._row(torch.full_like(self.rows.count, j)))
+        fields = {f.name: f for f in self.spec.record_layout.fields}
+
+        def field(name: str) -> Tensor:
+            x = self.fields[name][at].float()
+            x = x if fields[name].axis else x.unsqueeze(-1)
+            return torch.where(there, self._per_value_head(x, fields[name].heads), 0.0)
+
+        return {"field": field, "input": lambda value: self._input(self.parameters, *value)}
+
+    def _row(self, j: Tensor) -> Tensor:
+        """The ring row of record ``j``, oldest first."""
+        return ((self.rows.base + j) % self.ring_rows).long()
+
+    def _input(self, token: Mapping[str, Tensor], name: str, index: int | None) -> Tensor:
+        assert self.spec.recurrence is not None
+        argument = next(a for a in self.spec.recurrence.arguments if a.name == name)
+        x = token[name] if index is None else token[name][:, index]
+        x = x.float().contiguous()
+        return self._per_value_head(x if argument.axis else x.unsqueeze(-1), argument.heads)
+
+    def _per_value_head(self, x: Tensor, heads: str) -> Tensor:
+        return x.repeat_interleave(self.spec.ratio, dim=1) if heads == "key" else x
+
+    def _as_field(self, x: Tensor, heads: str, axis: str | None) -> Tensor:
+        width = {"K": self.spec.K, "V": self.spec.V, None: 1}[axis]
+        x = x.expand(len(self.rows.slot), self.HV, width)
+        x = x[:, :: self.spec.ratio] if heads == "key" else x
+        return x if axis else x.squeeze(-1)
+
+    def _evaluate(self, expr: Expr, leaves: Mapping[str, Callable[[Any], Tensor]], memo: dict[Expr, Tensor]) -> Tensor:
+        def leaf(node: Expr) -> Tensor:
+            if node.op in ("const", "size"):
+                number = node.value if node.op == "const" else {"K": self.spec.K, "V": self.spec.V}[node.value]
+                return torch.full((1, 1, 1), float(number), device=self.state.device)
+            return leaves[node.op](node.value)
+
+        return ex.evaluate(expr, leaf, _OPERATIONS, memo)
+
+
+def _sum(x: Tensor) -> Tensor:
+    """Sum over the last axis, kept as one element: halves added to halves, the same way on every device and for every
+    batch."""
+    while (width := x.shape[-1]) > 1:
+        half = (width + 1) // 2
+        head, tail = x[..., :half], x[..., half:]
+        x = head + (tail if half == width - half else torch.nn.functional.pad(tail, (0, 1)))
+    return x
+
+
+_OPERATIONS: dict[str, Callable[..., Tensor]] = {
+    "neg": torch.neg,
+    "exp": lambda x: torch.exp(x.clamp(max=ex.EXP_LIMIT)),
+    "log": torch.log,
+    "sqrt": torch.sqrt,
+    "rsqrt": torch.rsqrt,
+    "sigmoid": torch.sigmoid,
+    "softplus": torch.nn.functional.softplus,
+    "tanh": torch.tanh,
+    "abs": torch.abs,
+    "add": torch.add,
+    "sub": torch.sub,
+    "mul": torch.mul,
+    "div": torch.div,
+    "maximum": torch.maximum,
+    "minimum": torch.minimum,
+    "sum": _sum,
+}
+
+
+def _weighted(x: Tensor, log_weight: Tensor | None) -> Tensor:
+    return x if log_weight is None else x * torch.exp(log_weight)
+
+
+def _plus(total: Tensor | None, more: Tensor) -> Tensor:
+    return more if total is None else total + more
+
+
+def _stored(states: Tensor, dtype: torch.dtype) -> Tensor:
+    """``states`` in ``dtype``; what is out of its range becomes its largest value."""
+    largest = torch.finfo(dtype).max
+    return states.clamp(-largest, largest).to(dtype)
+
+
+def _put(target: Tensor, index: tuple[Tensor, ...], values: Tensor, mask: Tensor) -> None:
+    """``target[index][b] = values[b]`` for the rows b of ``mask``, without reading the mask on the host.
+
+    The other rows repeat the first masked row's write, or, where there is none, write what is already there.
+    """
+    source = torch.where(mask, torch.arange(len(mask), device=mask.device), mask.int().argmax())
+    at = tuple(i[source] for i in index)
+    old = target[at]
+    chosen = mask.any().reshape([1] * old.dim())
+    target.index_put_(at, torch.where(chosen, values[source].to(old.dtype), old))
