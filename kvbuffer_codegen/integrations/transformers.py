@@ -50,10 +50,10 @@ class Rows:
     `window` is the number of tokens of the open window, 0 where none is open.
     """
 
-    def __init__(
-        self, pool: Pool, layers: list[BufferedLayer], batch: int, max_window: int, device: torch.device
-    ) -> None:
+    def __init__(self, pool: Pool, layers: int, batch: int, max_window: int, device: torch.device) -> None:
         self.pool, self.layers, self.max_window, self.window = pool, layers, max_window, 0
+        # Of each layer of the open window: its convolution state [B, C, width], and that with the new columns after it.
+        self.conv_windows: list[tuple[Tensor, Tensor]] = []
         self.slot_list = [pool.alloc() for _ in range(batch)]
         self.slots = torch.tensor(self.slot_list, dtype=torch.int32, device=device)
         self._snapshot: Tensor | None = None
@@ -64,7 +64,7 @@ class Rows:
             self.pool.reset(self.slots)
         for row, slot in enumerate(self.slot_list):
             self.pool.load(slot, states[row], layer=index)
-        if index == len(self.layers) - 1:
+        if index == self.layers - 1:
             self._snapshot = None  # not before: the model's own forward loads a layer before it reads the next
 
     def states(self) -> Tensor:
@@ -76,7 +76,7 @@ class Rows:
     def run(self, index: int, form: Form, inputs: dict[str, Tensor]) -> Tensor:
         """One layer of a token step (inputs [B, ...]) or, with form "verify", of a window (inputs [B, T, ...])."""
         self._snapshot = None
-        last = index == len(self.layers) - 1
+        last = index == self.layers - 1
         if form == "verify":
             out = self.pool.verify(index, self.slots, **inputs)
             self.window = inputs["v"].shape[1] if last else self.window
@@ -100,9 +100,12 @@ class Rows:
             )
         self._snapshot = None
         self.pool.commit(self.slots, accepted)
-        for layer in self.layers:
-            layer.roll_conv(accepted, self.window)
-        self.window = 0
+        inside = (accepted >= 0) & (accepted <= self.window)  # as the pool reads it: a count out of range is 0
+        first = torch.where(inside, accepted, 0).long()[:, None, None]
+        for state, full in self.conv_windows:  # the columns that end with each row's last accepted token
+            columns = first + torch.arange(state.shape[-1], device=state.device)
+            state.copy_(full.gather(2, columns.expand(-1, full.shape[1], -1)))
+        self.window, self.conv_windows = 0, []
 
     def settle(self) -> None:
         """Takes the open window, if there is one, whole."""
@@ -116,7 +119,7 @@ class Rows:
 
     def reset(self) -> None:
         """Empties states, rings and cursors; ends a step or window that was broken off between layers, too."""
-        self.window, self._snapshot = 0, None
+        self.window, self.conv_windows, self._snapshot = 0, [], None
         self.pool.reset(self.slots)
 
 
@@ -127,23 +130,14 @@ class BufferedLayer(LinearAttentionLayer):
     the cache (the model's own forward, after `detach` too) finds the true state.
     """
 
-    def __init__(self, index: int, keeps_windows: bool) -> None:
-        self.index = index
-        self.keeps_windows = keeps_windows
-        self.rows: Rows | None = None
-        self.conv_window: Tensor | None = None
+    def __init__(self, rows: Rows, index: int, keeps_windows: bool) -> None:
         super().__init__()
-
-    def _own(self) -> Rows:
-        if self.rows is None:
-            raise RuntimeError("this cache layer has no rows yet: run the attached model with this cache first")
-        return self.rows
+        self.rows, self.index, self.keeps_windows = rows, index, keeps_windows
 
     @property
     def recurrent_states(self) -> dict[int, Tensor | None]:
-        if self.rows is None or not self.has_previous_state[0]:
-            return {0: None}
-        return {0: self.rows.states()[self.index].transpose(-1, -2)}
+        known = self.has_previous_state[0]
+        return {0: self.rows.states()[self.index].transpose(-1, -2) if known else None}
 
     @recurrent_states.setter
     def recurrent_states(self, value: object) -> None:
@@ -157,7 +151,7 @@ class BufferedLayer(LinearAttentionLayer):
 
     def update_recurrent_state(self, recurrent_states: Tensor, state_idx: int = 0, **kwargs: Any) -> Tensor:
         """Loads a prefill's final state [B, HV, K, V] and empties the ring."""
-        self._own().load(self.index, recurrent_states.transpose(-1, -2))
+        self.rows.load(self.index, recurrent_states.transpose(-1, -2))
         return recurrent_states
 
     def activate_past_recording(self) -> None:
@@ -173,7 +167,7 @@ class BufferedLayer(LinearAttentionLayer):
 
         `Cache.crop` calls every layer; the first one answers for all. Raises RuntimeError where no window is open.
         """
-        rows, removed = self._own(), abs(tokens_to_remove)
+        rows, removed = self.rows, abs(tokens_to_remove)
         if self.index > 0 or (removed == 0 and not rows.window):
             return
         if removed > rows.window:
@@ -183,26 +177,15 @@ class BufferedLayer(LinearAttentionLayer):
             )
         rows.commit(rows.window - removed)
 
-    def roll_conv(self, accepted: Tensor, window: int) -> None:
-        """Sets the convolution state to the columns that end with each row's last accepted token."""
-        if self.conv_window is None:
-            return
-        state, full = self.conv_states[0], self.conv_window
-        inside = (accepted >= 0) & (accepted <= window)  # as commit reads it: a count out of range is 0
-        first = torch.where(inside, accepted, 0).long()[:, None] + torch.arange(state.shape[-1], device=state.device)
-        state.copy_(full.gather(2, first[:, None].expand(-1, full.shape[1], -1)))
-        self.conv_window = None
-
     def reorder_cache(self, beam_idx: Tensor) -> None:
         if self.index == 0:
-            self._own().settle()
-            self._own().reorder(beam_idx.tolist())
+            self.rows.settle()
+            self.rows.reorder(beam_idx.tolist())
         super().reorder_cache(beam_idx)
 
     def reset(self) -> None:
-        if self.rows is not None and self.index == 0:
+        if self.index == 0:
             self.rows.reset()
-        self.conv_window = None
         super().reset()
 
 
@@ -238,7 +221,7 @@ class Attachment:
     def rows(self, cache: Cache) -> Rows:
         """The pool, slots and open window behind a cache; ValueError for one that no attached model has filled."""
         for layer in cache.layers:
-            if isinstance(layer, BufferedLayer) and layer.rows is not None:
+            if isinstance(layer, BufferedLayer):
                 return layer.rows
         raise ValueError("cache has no buffered layers: give one that a forward of the attached model has filled")
 
@@ -254,24 +237,17 @@ class Attachment:
         """Puts `BufferedLayer`s into a cache at its first forward, with the states that it already holds."""
         first = cache.layers[self._modules[0].layer_idx]
         if isinstance(first, BufferedLayer):
-            return first._own()
-        layers, states = [], []
+            return first.rows
+        batch, device = hidden_states.shape[0], hidden_states.device
+        pool = Pool(RECURRENCE, slots=batch, io=hidden_states.dtype, device=device, **self._pool)
+        rows = Rows(pool, len(self._modules), batch, self._pool["max_window"], device)
         for index, module in enumerate(self._modules):
             old = cache.layers[module.layer_idx]
-            new = BufferedLayer(index, keeps_windows=old.record_past)
-            states.append(old.recurrent_states[0])
+            cache.layers[module.layer_idx] = new = BufferedLayer(rows, index, keeps_windows=old.record_past)
             for name in CONV_FIELDS:
                 setattr(new, name, getattr(old, name))
-            cache.layers[module.layer_idx] = new
-            layers.append(new)
-        batch = hidden_states.shape[0]
-        pool = Pool(RECURRENCE, slots=batch, io=hidden_states.dtype, device=hidden_states.device, **self._pool)
-        rows = Rows(pool, layers, batch, self._pool["max_window"], hidden_states.device)
-        for layer in layers:
-            layer.rows = rows
-        if all(state is not None for state in states):
-            for index, state in enumerate(states):
-                rows.load(index, state.transpose(-1, -2))
+            if old.recurrent_states[0] is not None:
+                rows.load(index, old.recurrent_states[0].transpose(-1, -2))
         return rows
 
 
@@ -292,7 +268,8 @@ class _LayerForward:
         if self.index == 0:
             self.handle.live.add(rows)
             rows.settle()
-        layer, tokens, window = rows.layers[self.index], hidden_states.shape[1], rows.max_window
+        layer: Any = cache.layers[self.module.layer_idx]
+        tokens, window = hidden_states.shape[1], rows.max_window
         if layer.has_previous_state[0]:
             if tokens <= window:
                 return self._buffered(rows, layer, hidden_states, attention_mask)
@@ -326,7 +303,8 @@ class _LayerForward:
         windowed = tokens > 1 or self.handle.keeps_windows(layer)
         if windowed:
             # The state itself stands still until the window closes.
-            layer.conv_window = full = torch.cat([state, mixed], dim=-1)
+            full = torch.cat([state, mixed], dim=-1)
+            rows.conv_windows.append((state, full))
             mixed = library.causal_conv1d_fn(full, weight, module.conv1d.bias, activation=module.activation)
             mixed = mixed[..., -tokens:]
         else:
