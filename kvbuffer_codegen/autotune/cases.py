@@ -1,0 +1,322 @@
+"""One call of a kernel with a known answer: tensors to call it with, and the float64 truth to hold the result against.
+
+A batch mixes what a kernel must tell apart: several occupancies, rows that fold, kv_only rows, ragged windows, padding rows between
+them, rings that wrap, rings and slots that differ. What no kernel may read or rely on is NaN: outputs, empty ring rows, idle
+slots, the checkpoint of a kv_only row. The truth is the recurrence's own function (``ir.oracle``); records come from the derived
+forms (``ir.forms_numpy``), which tests hold against the oracle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from kvbuffer_codegen.ir import oracle
+from kvbuffer_codegen.ir.forms import FORMS, KernelSpec, ring_rows
+from kvbuffer_codegen.ir.forms_numpy import Row
+from kvbuffer_codegen.ir.language import Argument, Recurrence
+from kvbuffer_codegen.ir.records import Field
+from kvbuffer_codegen.ir.signature import BASE, COUNT, KV_ONLY, WINDOW
+
+F64 = npt.NDArray[np.float64]
+Tensors = dict[str, Any]
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+LAYERS = 2  #: of a flush case
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A row of the batch: where it lives, the records it holds, the tokens it brings. ``slot`` -1: padding."""
+
+    slot: int
+    ring: int
+    base: int
+    count: int
+    kv_only: bool
+    length: int
+
+    def folds(self, spec: KernelSpec) -> bool:
+        if self.slot < 0 or self.count == 0:
+            return False
+        capacity = spec.kv_only if self.kv_only else spec.buffer
+        full = self.count + self.length > capacity and self.length > 0
+        return FORMS[spec.form].folds == "pending" or full
+
+
+def plan(spec: KernelSpec, seed: int) -> list[Plan]:
+    """The rows of a case: every occupancy that differs in kind, with padding in front of, among and behind them."""
+    L, C, T = spec.buffer, spec.kv_only, max(spec.tokens, 1)
+    R = ring_rows(L, C, T) + 1
+    counts = sorted({0, 1, L // 2, max(L - T, 0), max(L - T + 1, 0), L})
+    kinds = [(n, False) for n in counts] + [(n, True) for n in sorted({0, C // 2, max(C - T + 1, 0), C}) if C]
+    lengths = [T, max(T - 1, 1), 1, 0] if spec.form == "verify" else [int(FORMS[spec.form].tokens)]
+    live = [(n, flag, lengths[i % len(lengths)]) for i, (n, flag) in enumerate(kinds)]
+    if spec.form == "verify":
+        live.append((L, False, T))  # a full window that must fold, whatever the cycle of lengths gave the others
+    rng = np.random.default_rng(seed)
+    slots, rings = rng.permutation(len(live) + 1), rng.permutation(len(live) + 1)
+    rows = [Plan(int(slots[i]), int(rings[i]), (R - 1 - 2 * i) % R, *kind) for i, kind in enumerate(live)]
+    padding = Plan(-1, -1, 0, 0, False, lengths[0])
+    return [padding, *rows[:2], padding, padding, *rows[2:], padding]
+
+
+def rounded(x: F64, dtype: str) -> F64:
+    """``x`` as it is once stored in ``dtype``."""
+    return torch.from_numpy(np.asarray(x)).to(DTYPES[dtype]).double().numpy()
+
+
+class Stream:
+    """The tokens of all rows of one layer, ``B`` rows of ``H`` key heads side by side: what was before a call, and its own."""
+
+    def __init__(self, spec: KernelSpec, recurrence: Recurrence, rows: list[Plan], H: int, rng: np.random.Generator):
+        self.spec, self.recurrence, self.rows, self.H, self.HV = spec, recurrence, rows, H, H * spec.ratio
+        B = len(rows)
+        self.tokens = max(r.count for r in rows) + max(spec.tokens, 1)
+        self.inputs = {a.name: self._draw(a, B, rng) for a in recurrence.arguments}
+        start = rounded(rng.standard_normal((B, self.HV, spec.V, spec.K)) * 0.5, spec.state)
+        start[[i for i, r in enumerate(rows) if r.kv_only]] = 0.0
+        self.start = start
+        self.history = self.records(start, 0, self.tokens)
+        self.states = self._states()
+
+    def _draw(self, a: Argument, B: int, rng: np.random.Generator) -> F64:
+        heads = (self.H if a.heads == "key" else self.HV) * (1 if a.parameter else B)
+        wide = ({"K": self.spec.K, "V": self.spec.V}[a.axis],) if a.axis else ()
+        lead = () if a.parameter else (self.tokens,)
+        drawn = rng.standard_normal((*lead, *((a.count,) if a.count else ()), heads, *wide))
+        return rounded(drawn * 0.5, "float32") if a.parameter else rounded(drawn, self.spec.io)
+
+    def records(self, state: F64, first: int | npt.NDArray[np.int64], tokens: int) -> list[dict[str, F64]]:
+        """What tokens ``first[b]`` on leave in the ring, applied to ``state`` [B, HV, V, K]: per token, fields [B, heads, (axis)]."""
+        B, spec = len(self.rows), self.spec
+        every = self._side_by_side(first, tokens)
+        parameters = {a.name: every[a.name] for a in self.recurrence.arguments if a.parameter}
+        each = [{a.name: every[a.name][t] for a in self.recurrence.arguments if not a.parameter} for t in range(tokens)]
+        row = Row(replace(spec, form="decode", window=0), state.reshape(B * self.HV, spec.V, spec.K), parameters)
+        row.verify(each)
+        return [{f.name: self._as_field(record[f.name], f) for f in spec.record_layout.fields} for record in row.window]
+
+    def _as_field(self, value: F64, f: Field) -> F64:
+        wide = ({"K": self.spec.K, "V": self.spec.V}[f.axis],) if f.axis else ()
+        B = len(self.rows)
+        made = np.broadcast_to(value, (B * self.HV, *(wide or (1,)))).reshape(B, self.HV, *wide)
+        return made[:, :: self.spec.ratio] if f.heads == "key" else made
+
+    def _states(self) -> F64:
+        """The state of each row once its records are folded: [B, HV, V, K]."""
+        result = self.start.copy()
+        current = self.start
+        for t in range(max(r.count for r in self.rows)):
+            _, after = self.truth(current, t, 1)
+            current = after[-1]
+            done = [i for i, r in enumerate(self.rows) if r.count == t + 1]
+            result[done] = current[done]
+        return result
+
+    def truth(self, state: F64, first: int | npt.NDArray[np.int64], tokens: int) -> tuple[F64, F64]:
+        """The oracle from ``state`` [B, HV, V, K]: row b runs tokens ``first[b]`` on. Outputs [tokens, B, HV, V] and states
+        [tokens, B, HV, V, K]."""
+        B, V, K = len(self.rows), self.spec.V, self.spec.K
+        outputs, states = oracle.run(
+            self.recurrence, self._side_by_side(first, tokens), state.reshape(B * self.HV, V, K)
+        )
+        return outputs.reshape(tokens, B, self.HV, V), states.reshape(tokens, B, self.HV, V, K)
+
+    def _side_by_side(self, first: int | npt.NDArray[np.int64], tokens: int) -> dict[str, F64]:
+        """Inputs of all rows as those of one request with B times the heads, parameters repeated."""
+        made = {}
+        at = np.broadcast_to(first, (len(self.rows),))
+        for a in self.recurrence.arguments:
+            axis = 1 if a.count else 0
+            if a.parameter:
+                made[a.name] = np.concatenate([self.inputs[a.name]] * len(self.rows), axis=axis)
+            else:
+                made[a.name] = np.concatenate(list(self.window(a, at, tokens)), axis=axis + 1)
+        return made
+
+    def window(self, a: Argument, first: npt.NDArray[np.int64], tokens: int) -> F64:
+        """A per-token input of each row's tokens ``first[b]`` on: [B, tokens, (count,) heads, (axis)]."""
+        heads = self.H if a.heads == "key" else self.HV
+        x = self.inputs[a.name]
+        axis = 2 if a.count else 1
+        rows = [np.take(x[n : n + tokens], range(b * heads, (b + 1) * heads), axis=axis) for b, n in enumerate(first)]
+        return np.stack(rows)
+
+
+class Case:
+    """A call of the kernel of ``spec`` (not a cursor form) and its truth. ``H`` key heads; HV = H * ratio."""
+
+    def __init__(self, spec: KernelSpec, recurrence: Recurrence, seed: int = 0, H: int = 2):
+        self.spec, self.recurrence = spec, recurrence
+        self.rows = plan(spec, seed)
+        self.layers = LAYERS if spec.form == "flush" else 1
+        rng = np.random.default_rng(seed)
+        self.streams = [Stream(spec, recurrence, self.rows, H, rng) for _ in range(self.layers)]
+        self.P = self.N = sum(r.slot >= 0 for r in self.rows) + 1
+        self.R = ring_rows(spec.buffer, spec.kv_only, max(spec.tokens, 1)) + 1
+        self.before = self._tensors()
+
+    def tensors(self, device: torch.device | str = "cpu") -> Tensors:
+        """Fresh arguments of a call, by name."""
+        return {name: x.to(device, copy=True) for name, x in self.before.items()}
+
+    def _tensors(self) -> Tensors:
+        spec, live = self.spec, [(b, r) for b, r in enumerate(self.rows) if r.slot >= 0]
+        layers = [self._layer(stream, live) for stream in self.streams]
+        made: Tensors = {name: torch.stack([layer[name] for layer in layers]) for name in layers[0]}
+        if spec.form != "flush":
+            made = {name: x[0] for name, x in made.items()}
+        cursors = torch.zeros((5, self.P + 1), dtype=torch.int32)
+        for _, r in live:
+            cursors[:, r.slot] = torch.tensor([r.base, r.count, r.kv_only, 0, 0])
+        made |= {
+            "cursors": cursors,
+            "slots": torch.tensor([r.slot for r in self.rows], dtype=torch.int32),
+            "rings": torch.tensor([r.ring for r in self.rows], dtype=torch.int32),
+        }
+        if spec.form == "verify":
+            made["lengths"] = torch.tensor([r.length for r in self.rows], dtype=torch.int32)
+        if FORMS[spec.form].tokens:
+            made |= self._inputs()
+            window = (spec.window,) if spec.form == "verify" else ()
+            made["out"] = torch.full(
+                (len(self.rows), *window, self.streams[0].HV, spec.V), torch.nan, dtype=DTYPES[spec.io]
+            )
+        return made
+
+    def _layer(self, stream: Stream, live: list[tuple[int, Plan]]) -> Tensors:
+        spec = self.spec
+        tile = torch.from_numpy(stream.start).to(DTYPES[spec.state])
+        tile = tile if spec.layout == "VK" else tile.transpose(-1, -2).contiguous()
+        state = torch.full((self.P, *tile.shape[1:]), torch.nan, dtype=tile.dtype)
+        for b, r in live:
+            if not r.kv_only:
+                state[r.slot] = tile[b]
+        made: Tensors = {"state": state}
+        for f in spec.record_layout.fields:
+            values = torch.from_numpy(np.stack([record[f.name] for record in stream.history]))
+            values = values.to(DTYPES[spec.io if f.dtype == "io" else "float32"])
+            made[f.name] = torch.full((self.N, self.R, *values.shape[2:]), torch.nan, dtype=values.dtype)
+            for b, r in live:
+                for j in range(r.count):
+                    made[f.name][r.ring, (r.base + j) % self.R] = values[j, b]
+        if not FORMS[spec.form].tokens:
+            made |= {
+                a.name: torch.from_numpy(stream.inputs[a.name]).float()
+                for a in self.recurrence.arguments
+                if a.parameter
+            }
+        return made
+
+    def _inputs(self) -> Tensors:
+        (stream,) = self.streams
+        first = np.array([r.count for r in self.rows])
+        made: Tensors = {}
+        for a in self.recurrence.arguments:
+            if a.parameter:
+                made[a.name] = torch.from_numpy(stream.inputs[a.name]).float()
+                continue
+            x = torch.from_numpy(stream.window(a, first, self.spec.tokens)).to(DTYPES[self.spec.io])
+            made[a.name] = (x if self.spec.form == "verify" else x[:, 0]).contiguous()
+        return made
+
+    # --- the truth, given what a kernel left
+
+    def wanted(self, after: Mapping[str, torch.Tensor]) -> Tensors:
+        """float64 values of every tensor that a kernel may write, NaN where it must leave what was there.
+
+        The tokens of a row that folds read the state as stored, so their truth runs on from the state in ``after``.
+        """
+        spec, form = self.spec, FORMS[self.spec.form]
+        made = {name: torch.full_like(self.before[name], torch.nan, dtype=torch.float64) for name in self._written()}
+        for y, stream in enumerate(self.streams):
+            view = {name: x[y] if spec.form == "flush" else x for name, x in made.items()}
+            stored = after["state"][y] if spec.form == "flush" else after["state"]
+            self._want_layer(stream, view, stored.double())
+        if form.window:
+            made["cursors"] = self.before["cursors"].double()
+            for r in self.rows:
+                if r.slot >= 0:
+                    made["cursors"][WINDOW, r.slot] = r.length
+        return made
+
+    def _written(self) -> list[str]:
+        form = FORMS[self.spec.form]
+        names = ["state"] + ([f.name for f in self.spec.record_layout.fields] if form.appends else [])
+        return names + (["out"] if form.tokens else [])
+
+    def _want_layer(self, stream: Stream, view: Tensors, stored: torch.Tensor) -> None:
+        spec, form = self.spec, FORMS[self.spec.form]
+        tile = (
+            (lambda x: torch.from_numpy(x))
+            if spec.layout == "VK"
+            else (lambda x: torch.from_numpy(x).transpose(-1, -2))
+        )
+        current = stream.states.copy()
+        live = [(b, r) for b, r in enumerate(self.rows) if r.slot >= 0]
+        for b, r in live:
+            if r.folds(spec) and spec.form != "step":
+                view["state"][r.slot] = tile(stream.states[b])
+                current[b] = (stored[r.slot] if spec.layout == "VK" else stored[r.slot].transpose(-1, -2)).numpy()
+        if not form.tokens:
+            return
+        first = np.array([r.count for r in self.rows])
+        outputs, states = stream.truth(current, first, spec.tokens)
+        records = stream.records(current, first, spec.tokens) if form.appends else []
+        view["out"].zero_()
+        for b, r in live:
+            for i in range(r.length):
+                place = view["out"][b, i] if form.window else view["out"][b]
+                place.copy_(torch.from_numpy(outputs[i, b]))
+                for name, values in records[i].items() if form.appends else ():
+                    view[name][r.ring, (r.base + r.count + i) % self.R] = torch.tensor(values[b])
+            if form.writes_state:
+                view["state"][r.slot] = tile(states[0, b])
+
+
+def cursor_case(form: str, seed: int = 0) -> tuple[Tensors, torch.Tensor]:
+    """Arguments of a call of ``advance`` or ``commit``, and the cursors that it must leave."""
+    L, C, R = 5, 7, 11
+    rng = np.random.default_rng(seed)
+    P, B = 12, 14
+    cursors = torch.zeros((5, P + 1), dtype=torch.int32)
+    cursors[BASE, :P] = torch.from_numpy(rng.integers(0, R, P).astype(np.int32))
+    cursors[KV_ONLY, :P] = torch.from_numpy(rng.integers(0, 2, P).astype(np.int32))
+    capacity = [C if cursors[KV_ONLY, p] else L for p in range(P)]
+    cursors[COUNT, :P] = torch.tensor([(0, 1, capacity[p] - 1, capacity[p])[p % 4] for p in range(P)])
+    if form == "commit":
+        cursors[WINDOW, :P] = torch.from_numpy(rng.integers(0, 4, P).astype(np.int32))
+    slots = rng.permutation([*range(P - 1), -1, -1, -1]).astype(np.int32)[:B]
+    given: Tensors = {"cursors": cursors, "slots": torch.from_numpy(slots)}
+    if form == "commit":
+        given["accepted"] = torch.tensor(
+            [rng.integers(0, int(cursors[WINDOW, s]) + 1) if s >= 0 else 0 for s in slots], dtype=torch.int32
+        )
+    else:
+        given["form"] = seed % 3
+    given |= {"buffer": L, "kv_only": C, "ring": R}
+    wanted = cursors.clone()
+    for b, s in enumerate(slots):
+        if s >= 0:
+            wanted[:, s] = torch.tensor(_moved(form, cursors[:, s].tolist(), given, b))
+    return given, wanted
+
+
+def _moved(form: str, column: list[int], given: Tensors, b: int) -> list[int]:
+    """A slot's cursors after the call, by the rules of docs/architecture.md."""
+    base, count, flag, window, fault = column
+    capacity = given["kv_only"] if flag else given["buffer"]
+    tokens, pending = (window, False) if form == "commit" else ((1, 0, 0)[given["form"]], given["form"] > 0)
+    added = int(given["accepted"][b]) if form == "commit" else tokens
+    if form == "commit" and window == 0:
+        return column
+    if count and (pending or count + tokens > capacity):
+        base, count, flag = (base + count) % given["ring"], 0, 0
+    if form == "advance" and given["form"] == 1:
+        flag = 0
+    return [base, count + added, flag, 0, fault]
