@@ -67,21 +67,21 @@ class ReferenceKernel:
             self._tokens(given)
 
     def _flush(self, given: Mapping[str, Tensor]) -> None:
-        rows = _rows(given, self.spec)
-        tiles = _Tiles(self.spec, given, rows)
+        rows = rows_of(given, self.spec)
+        tiles = Tiles(self.spec, given, rows)
         tiles.store(tiles.folded(), rows.valid & (rows.count > 0))
 
     def _tokens(self, given: Mapping[str, Tensor]) -> None:
         """step, decode and verify."""
-        spec, cursors, rows = self.spec, given["cursors"], _rows(given, self.spec)
+        spec, cursors, rows = self.spec, given["cursors"], rows_of(given, self.spec)
         t = rows.valid.int()
         if spec.form == "verify":
             t = _lengths(given["lengths"], spec.window, cursors, rows)
-            _put(cursors[WINDOW], (rows.slot,), t, rows.valid)
+            put(cursors[WINDOW], (rows.slot,), t, rows.valid)
         fold = (t > 0) & (rows.count > 0)
         if spec.form != "step":
             fold &= rows.count + t > torch.where(rows.kv_only, spec.kv_only, spec.buffer)
-        tiles = _Tiles(spec, given, rows)
+        tiles = Tiles(spec, given, rows)
         folded = tiles.folded()
         current = torch.where(fold[:, None, None, None], folded.float(), tiles.exact)
         window = spec.form == "verify"
@@ -94,7 +94,7 @@ class ReferenceKernel:
             if FORMS[spec.form].appends:
                 tiles.append(record, i, live)
         if spec.form == "step":
-            tiles.store(_stored(current, given["state"].dtype), rows.valid)
+            tiles.store(stored(current, given["state"].dtype), rows.valid)
         else:
             tiles.store(folded, fold)
 
@@ -111,7 +111,7 @@ def _manifest(spec: KernelSpec, kind: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class _Rows:
+class Rows:
     """The rows of a batch, each tensor [B]. An invalid row has slot and ring 0 and is masked wherever something is
     written."""
 
@@ -123,39 +123,39 @@ class _Rows:
     kv_only: Tensor
 
 
-def _rows(given: Mapping[str, Tensor], spec: KernelSpec) -> _Rows:
+def rows_of(given: Mapping[str, Tensor], spec: KernelSpec) -> Rows:
     cursors, slots, rings = given["cursors"], given["slots"].long(), given["rings"].long()
     valid = _valid_slots(cursors, slots)
     ring_count = given[spec.record_layout.fields[0].name].shape[0]
     in_range = (rings >= 0) & (rings < ring_count)
-    _note_strangers(cursors, rings, valid & ~in_range & (rings != -1))
+    note_strangers(cursors, rings, valid & ~in_range & (rings != -1))
     valid &= in_range
     slot = torch.where(valid, slots, 0)
     row = cursors[:, slot]
-    return _Rows(slot, torch.where(valid, rings, 0), valid, row[BASE], row[COUNT], row[KV_ONLY] != 0)
+    return Rows(slot, torch.where(valid, rings, 0), valid, row[BASE], row[COUNT], row[KV_ONLY] != 0)
 
 
 def _valid_slots(cursors: Tensor, slots: Tensor) -> Tensor:
     inside = (slots >= 0) & (slots < cursors.shape[1] - 1)
-    _note_strangers(cursors, slots, ~inside & (slots != -1))
+    note_strangers(cursors, slots, ~inside & (slots != -1))
     return inside
 
 
-def _note_strangers(cursors: Tensor, index: Tensor, strange: Tensor) -> None:
+def note_strangers(cursors: Tensor, index: Tensor, strange: Tensor) -> None:
     """Record an index out of range, and that there was one, in the column that belongs to no slot."""
     nobody = cursors[:, -1]
     nobody[BASE].copy_(torch.where(strange.any(), index[strange.int().argmax()], nobody[BASE]))
     nobody[FAULT].bitwise_or_(strange.any().int() * FAULT_SLOT)
 
 
-def _set_fault(cursors: Tensor, slot: Tensor, bad: Tensor, bit: int) -> None:
-    _put(cursors[FAULT], (slot,), cursors[FAULT][slot] | bit, bad)
+def set_fault(cursors: Tensor, slot: Tensor, bad: Tensor, bit: int) -> None:
+    put(cursors[FAULT], (slot,), cursors[FAULT][slot] | bit, bad)
 
 
-def _lengths(lengths: Tensor, window: int, cursors: Tensor, rows: _Rows) -> Tensor:
+def _lengths(lengths: Tensor, window: int, cursors: Tensor, rows: Rows) -> Tensor:
     """Each row's own length, 0 where it is invalid or out of 0..window."""
     good = (lengths >= 0) & (lengths <= window)
-    _set_fault(cursors, rows.slot, rows.valid & ~good, FAULT_LENGTH)
+    set_fault(cursors, rows.slot, rows.valid & ~good, FAULT_LENGTH)
     return torch.where(rows.valid & good, lengths, 0).int()
 
 
@@ -177,7 +177,7 @@ def _commit(cursors: Tensor, slots: Tensor, accepted: Tensor, buffer: int, kv_on
     base, count, flag, t = cursors[:FAULT, slot]
     valid &= t > 0
     good = (accepted >= 0) & (accepted <= t)
-    _set_fault(cursors, slot, valid & ~good, FAULT_ACCEPTED)
+    set_fault(cursors, slot, valid & ~good, FAULT_ACCEPTED)
     fold = (count > 0) & (count + t > torch.where(flag != 0, kv_only, buffer))
     _move(cursors, slot, valid, fold, (base, count, flag), torch.where(good, accepted, 0), ring)
 
@@ -191,16 +191,16 @@ def _move(
     count = torch.where(fold, 0, count) + more
     flag = torch.where(fold, 0, flag)
     new = torch.stack([base, count.int(), flag, torch.zeros_like(base)], dim=1)
-    _put(cursors[:FAULT].T, (slot,), new, valid)
+    put(cursors[:FAULT].T, (slot,), new, valid)
 
 
-class _Tiles:
+class Tiles:
     """The states of a batch's rows in float32 [B, HV, V, K], and what is done with them.
 
     Vectors and numbers are [B, HV, X], X being K, V or 1; those of key heads are repeated for their value heads.
     """
 
-    def __init__(self, spec: KernelSpec, given: Mapping[str, Tensor], rows: _Rows) -> None:
+    def __init__(self, spec: KernelSpec, given: Mapping[str, Tensor], rows: Rows) -> None:
         assert spec.recurrence is not None
         self.spec, self.rows, self.given = spec, rows, given
         arguments = {a.name: a for a in spec.recurrence.arguments if a.name in given}
@@ -214,15 +214,15 @@ class _Tiles:
 
     def folded(self) -> Tensor:
         """The states with their records, as they are stored."""
-        return _stored(self.exact, self.state.dtype)
+        return stored(self.exact, self.state.dtype)
 
     def store(self, states: Tensor, mask: Tensor) -> None:
-        _put(self.state, (self.rows.slot,), states, mask)
+        put(self.state, (self.rows.slot,), states, mask)
 
     def append(self, record: Mapping[str, Tensor], i: int, mask: Tensor) -> None:
         at = (self.rows.ring, self._row(self.rows.count + i))
         for name, value in record.items():
-            _put(self.fields[name], at, value.to(self.fields[name].dtype), mask)
+            put(self.fields[name], at, value.to(self.fields[name].dtype), mask)
 
     def apply(self, token: Mapping[str, Tensor], state: Tensor) -> tuple[Tensor, dict[str, Tensor], Tensor]:
         """One token: its output [B, HV, V], its record as the ring holds it, the states after it."""
@@ -366,13 +366,13 @@ def _plus(total: Tensor | None, more: Tensor) -> Tensor:
     return more if total is None else total + more
 
 
-def _stored(states: Tensor, dtype: torch.dtype) -> Tensor:
+def stored(states: Tensor, dtype: torch.dtype) -> Tensor:
     """``states`` in ``dtype``; what is out of its range becomes its largest value."""
     largest = torch.finfo(dtype).max
     return states.clamp(-largest, largest).to(dtype)
 
 
-def _put(target: Tensor, index: tuple[Tensor, ...], values: Tensor, mask: Tensor) -> None:
+def put(target: Tensor, index: tuple[Tensor, ...], values: Tensor, mask: Tensor) -> None:
     """``target[index][b] = values[b]`` for the rows b of ``mask``, without reading the mask on the host.
 
     The other rows repeat the first masked row's write, or, where there is none, write what is already there.

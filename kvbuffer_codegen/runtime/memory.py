@@ -1,0 +1,134 @@
+"""The tensors of a pool, and what happens to rows between steps: reset, load, fork, materialize."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from kvbuffer_codegen.ir.forms import KernelSpec
+from kvbuffer_codegen.ir.signature import FAULT, FAULT_LENGTH, KV_ONLY, WINDOW
+from kvbuffer_codegen.runtime.reference import Tiles, note_strangers, put, rows_of, set_fault, stored
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+class Memory:
+    """State [layers, P, HV, V, K] (KV: [.., K, V]), one tensor per record field [layers, P, R, heads, (axis)], and
+    int32 cursors [5, P + 1] (``ir.signature``), all on ``device``.
+
+    ``layers[i]``: layer i's state and record fields, as kernels take them. Indices are int64 tensors on the device; one
+    that is out of range writes nothing, and is recorded as a fault where it is not -1. Nothing here reads the device.
+    """
+
+    def __init__(
+        self, spec: KernelSpec, layers: int, slots: int, heads: tuple[int, int], rows: int, device: torch.device
+    ):
+        H, HV = heads
+        tile = (spec.V, spec.K) if spec.layout == "VK" else (spec.K, spec.V)
+        self.spec, self.slots, self.ring_rows = spec, slots, rows
+        self.state = _padded((layers, slots, HV, *tile), DTYPES[spec.state], device)
+        self.fields = {}
+        for f in spec.record_layout.fields:
+            shape = (layers, slots, rows, H if f.heads == "key" else HV)
+            dtype = DTYPES[spec.io] if f.dtype == "io" else torch.float32
+            wide = {"K": spec.K, "V": spec.V, None: 0}[f.axis]
+            self.fields[f.name] = (
+                _padded((*shape, wide), dtype, device) if wide else torch.zeros(shape, dtype=dtype, device=device)
+            )
+        self.records = list(self.fields.values())
+        self.cursors = torch.zeros(5, slots + 1, dtype=torch.int32, device=device)
+        self.cursors[KV_ONLY, :-1] = int(spec.kv_only > 0)
+        self.layers = [(self.state[i], [field[i] for field in self.records]) for i in range(layers)]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(t.untyped_storage().nbytes() for t in (self.state, *self.records, self.cursors))
+
+    def indices(self, slots: int | Sequence[int] | Tensor, name: str = "slots") -> Tensor:
+        """``slots`` as int64 [n] on the device; numbers are checked here and copied without a sync."""
+        if isinstance(slots, Tensor):
+            if slots.dim() != 1 or slots.dtype not in (torch.int32, torch.int64) or slots.device != self.cursors.device:
+                raise ValueError(
+                    f"{name} is {slots.dtype} of shape {tuple(slots.shape)} on {slots.device}; accepted: int32 or "
+                    f"int64 of one axis on {self.cursors.device}, an int, or a list of ints"
+                )
+            return slots.long()
+        numbers = [slots] if isinstance(slots, int) else list(slots)
+        for number in numbers:
+            if isinstance(number, bool) or not isinstance(number, int) or not -1 <= number < self.slots:
+                raise IndexError(f"{name}={number!r}; accepted: 0 to {self.slots - 1}, or -1 for none")
+        made = [torch.full((1,), number, dtype=torch.int64, device=self.cursors.device) for number in numbers]
+        return torch.cat(made) if made else torch.empty(0, dtype=torch.int64, device=self.cursors.device)
+
+    def reset(self, slots: Tensor, rings: Tensor) -> None:
+        """Zero state, ring, cursors and faults; kv_only rows again where the pool has them."""
+        slot, ring, valid = self._resolve(slots, rings)
+        if not len(slot):
+            return
+        for tensor, index in ((self.state, slot), *((field, ring) for field in self.records)):
+            rows = tensor.transpose(0, 1)
+            put(
+                rows,
+                (index,),
+                torch.zeros((), dtype=rows.dtype, device=rows.device).expand(len(slot), *rows.shape[1:]),
+                valid,
+            )
+        cursors = torch.zeros(len(slot), 5, dtype=torch.int32, device=slot.device)
+        cursors[:, KV_ONLY] = int(self.spec.kv_only > 0)
+        put(self.cursors.T, (slot,), cursors, valid)
+
+    def load(self, slots: Tensor, states: Tensor) -> None:
+        """States [layers, n, HV, V, K] of any float dtype, saturated to the pool's; the rows' rings are left empty."""
+        slot, _, valid = self._resolve(slots, slots)
+        states = states if self.spec.layout == "VK" else states.transpose(-1, -2)
+        put(self.state.transpose(0, 1), (slot,), stored(states.transpose(0, 1).float(), self.state.dtype), valid)
+        put(self.cursors.T, (slot,), torch.zeros(len(slot), 5, dtype=torch.int32, device=slot.device), valid)
+
+    def fork(self, sources: Tensor, targets: Tensor) -> None:
+        """Copy state, ring and cursors, as they were before the call; a source with an open window copies nothing."""
+        source, _, valid = self._resolve(sources, sources)
+        target, _, into = self._resolve(targets, targets)
+        if not len(source):
+            return
+        mask = valid & into & (self.cursors[WINDOW][source] == 0)
+        for tensor in (self.state, *self.records):
+            rows = tensor.transpose(0, 1)
+            put(rows, (target,), rows[source], mask)
+        put(self.cursors[:FAULT].T, (target,), self.cursors[:FAULT, source].T, mask)
+
+    def materialize(self, slots: Tensor, rings: Tensor, back: int, parameters: Mapping[str, Tensor]) -> Tensor:
+        """States [layers, n, HV, V, K], float32, without their newest ``back`` records; NaN and a fault where a row has
+        fewer."""
+        result = []
+        for layer, (state, records) in enumerate(self.layers):
+            given = {
+                "state": state,
+                **dict(zip(self.fields, records, strict=True)),
+                "cursors": self.cursors,
+                "slots": slots,
+            }
+            given |= {"rings": rings, **{name: x[layer] for name, x in parameters.items()}}
+            rows = rows_of(given, self.spec)
+            set_fault(self.cursors, rows.slot, rows.valid & (rows.count < back), FAULT_LENGTH)
+            short = (rows.count < back)[:, None, None, None]
+            rows.count.sub_(back)
+            result.append(torch.where(short, float("nan"), Tiles(self.spec, given, rows).exact))
+        return torch.stack(result)
+
+    def _resolve(self, slots: Tensor, rings: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(slot, ring, valid), with 0 for slot and ring where a row is invalid."""
+        valid = torch.ones_like(slots, dtype=torch.bool)
+        for index in (slots, rings):
+            inside = (index >= 0) & (index < self.slots)
+            if len(index):
+                note_strangers(self.cursors, index, ~inside & (index != -1))
+            valid &= inside
+        return torch.where(valid, slots, 0), torch.where(valid, rings, 0), valid
+
+
+def _padded(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Zeros whose innermost rows begin at multiples of 16 bytes."""
+    width = -(-shape[-1] * dtype.itemsize // 16) * 16 // dtype.itemsize
+    return torch.zeros(*shape[:-1], width, dtype=dtype, device=device)[..., : shape[-1]]

@@ -1,0 +1,112 @@
+"""The forms as torch operators, `torch.ops.kvbuffer_codegen.decode` and so on: what compiled models and graphs hold.
+
+An operator takes the name of a kernel that this process has registered, then the tensors in groups of the kernel's
+signature. Everything that a kernel may write is marked as mutated (cursors take faults), so that `torch.compile` keeps
+order and aliasing; nothing is returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_LAYER = "Tensor(a!) state, Tensor(b!)[] records, Tensor(c!) cursors, Tensor slots, Tensor rings"
+_CURSORS = "int buffer, int kv_only, int ring"
+
+SCHEMAS = {
+    "decode": f"(str kernel, {_LAYER}, Tensor[] inputs, Tensor(d!) out) -> ()",
+    "step": f"(str kernel, {_LAYER}, Tensor[] inputs, Tensor(d!) out) -> ()",
+    "verify": f"(str kernel, {_LAYER}, Tensor lengths, Tensor[] inputs, Tensor(d!) out) -> ()",
+    "flush": f"(str kernel, {_LAYER}, Tensor[] inputs) -> ()",
+    "advance": f"(str kernel, Tensor(a!) cursors, Tensor slots, int form, {_CURSORS}) -> ()",
+    "commit": f"(str kernel, Tensor(a!) cursors, Tensor slots, Tensor accepted, {_CURSORS}) -> ()",
+}
+
+_kernels: dict[str, Callable[..., None]] = {}
+
+
+def register(name: str, kernel: Callable[..., None]) -> str:
+    """Make ``kernel`` callable through the operators as ``name``, which is returned."""
+    _kernels[name] = kernel
+    return name
+
+
+def kernel(name: str) -> Callable[..., None]:
+    """The kernel registered as ``name``. Raises ``KeyError`` with what to do."""
+    try:
+        return _kernels[name]
+    except KeyError:
+        raise KeyError(
+            f"kernel {name!r} is not loaded in this process; a compiled graph needs the pool or load_kernel call that "
+            "loads it to run first"
+        ) from None
+
+
+def _token(
+    name: str,
+    state: Tensor,
+    records: Sequence[Tensor],
+    cursors: Tensor,
+    slots: Tensor,
+    rings: Tensor,
+    inputs: Sequence[Tensor],
+    out: Tensor,
+) -> None:
+    kernel(name)(state, *records, cursors, slots, rings, *inputs, out)
+
+
+def _verify(
+    name: str,
+    state: Tensor,
+    records: Sequence[Tensor],
+    cursors: Tensor,
+    slots: Tensor,
+    rings: Tensor,
+    lengths: Tensor,
+    inputs: Sequence[Tensor],
+    out: Tensor,
+) -> None:
+    kernel(name)(state, *records, cursors, slots, rings, lengths, *inputs, out)
+
+
+def _flush(
+    name: str,
+    state: Tensor,
+    records: Sequence[Tensor],
+    cursors: Tensor,
+    slots: Tensor,
+    rings: Tensor,
+    inputs: Sequence[Tensor],
+) -> None:
+    kernel(name)(state, *records, cursors, slots, rings, *inputs)
+
+
+def _cursors(name: str, *arguments: Any) -> None:
+    kernel(name)(*arguments)
+
+
+def _fake(*arguments: Any) -> None:
+    """Shapes are the caller's: nothing is made."""
+
+
+_IMPLEMENTATIONS = {
+    "decode": _token,
+    "step": _token,
+    "verify": _verify,
+    "flush": _flush,
+    "advance": _cursors,
+    "commit": _cursors,
+}
+
+_library = torch.library.Library("kvbuffer_codegen", "DEF")
+for _form, _schema in SCHEMAS.items():
+    _library.define(_form + _schema, tags=(torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides))
+    for _key in ("CPU", "CUDA"):
+        _library.impl(_form, _IMPLEMENTATIONS[_form], _key)
+    torch.library.register_fake(f"kvbuffer_codegen::{_form}", _fake, lib=_library)
+
+#: The operators: ``calls.decode`` and so on.
+calls = torch.ops.kvbuffer_codegen

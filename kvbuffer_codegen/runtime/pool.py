@@ -1,0 +1,494 @@
+"""A pool of recurrent states with their buffers: slots, layers and the order of calls of a decoding engine.
+
+    pool = Pool("gated_delta_rule", layers=36, slots=256, heads=(16, 32), dims=(128, 128), io=torch.bfloat16)
+    slot = pool.alloc()
+    pool.load(slot, states)                              # the prefill's final states, or reset and ingest
+    for layer in range(36):
+        out = pool.decode(layer, slots, q=q, k=k, v=v, a=a, b=b, A_log=A_log, dt_bias=dt_bias)
+    pool.advance(slots)                                  # once for all layers
+
+Calls on the way of a token (decode, step, verify, advance, commit) neither read the device nor branch on what is
+there, and allocate nothing where `out` is given: they capture in a CUDA graph and trace under
+`torch.compile(fullgraph=True)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from kvbuffer_codegen.ir.forms import KernelSpec, cursor_spec, ring_rows
+from kvbuffer_codegen.ir.language import Recurrence
+from kvbuffer_codegen.ir.normal_form import NormalForm
+from kvbuffer_codegen.ir.recurrences import RECURRENCES
+from kvbuffer_codegen.ir.signature import (
+    ADVANCE_FORMS,
+    BASE,
+    FAULT,
+    FAULT_ACCEPTED,
+    FAULT_LENGTH,
+    FAULT_SLOT,
+    WINDOW,
+    TensorArg,
+    signature,
+)
+from kvbuffer_codegen.runtime import dispatcher, ops
+from kvbuffer_codegen.runtime.memory import DTYPES, Memory
+from kvbuffer_codegen.runtime.order import Order
+
+FAULTS = {
+    FAULT_SLOT: "a slot or ring out of range (such a row counts as -1)",
+    FAULT_LENGTH: "a length out of 0..T (counts as 0), or a materialize further back than the row's records",
+    FAULT_ACCEPTED: "an accepted count out of 0..t (counts as 0)",
+}
+
+
+class FaultError(RuntimeError):
+    """What kernels found wrong in values that only the device sees; ``faults`` maps slots (None: none) to bits."""
+
+    def __init__(self, faults: dict[int | None, int], text: str) -> None:
+        self.faults = faults
+        super().__init__(text)
+
+
+class Pool:
+    """States and buffers of ``slots`` requests over ``layers`` layers, and the kernels that work on them.
+
+    recurrence: a name that ships, a ``Recurrence`` or a ``NormalForm``. heads: (H key heads, HV value heads). dims:
+    (K, V). io, state: dtypes of inputs and of the stored state (float32, bfloat16, float16). buffer: L, the records
+    at which a row folds. max_window: most tokens of one verify. kv_only: C, 0 for none: rows start without a
+    checkpoint and keep up to C records before their first fold. layout: "VK" or "KV", how states lie in memory;
+    states given and returned are [.., HV, V, K] in either case. strict: a kernel must be among the listed artifacts,
+    else LookupError; otherwise a missing one falls back to torch with a warning. batch_invariant: one kernel per form
+    whatever the batch. debug: every call checks for faults, repeated slots and open windows (syncs).
+
+    ``slots`` of a call: int32 or int64 [B], -1 for rows that are to be left alone; ``rings`` likewise, default
+    ``slots``. ``inputs``: the recurrence's arguments by name: [B, ...] in decode and step, [B, T, ...] in verify;
+    parameters as the recurrence declares them. Raises ValueError, IndexError or TypeError for arguments, OrderError
+    for calls out of order, always before anything is launched or touched. One pool serves one thread.
+    """
+
+    def __init__(
+        self,
+        recurrence: str | Recurrence | NormalForm,
+        *,
+        layers: int,
+        slots: int,
+        heads: tuple[int, int],
+        dims: tuple[int, int],
+        io: torch.dtype | str = torch.bfloat16,
+        state: torch.dtype | str = torch.float32,
+        buffer: int = 16,
+        max_window: int = 8,
+        kv_only: int = 0,
+        layout: str = "VK",
+        records: str = "exact",
+        device: torch.device | str | None = None,
+        form: str = "auto",
+        strict: bool = False,
+        batch_invariant: bool = False,
+        debug: bool = False,
+    ) -> None:
+        for name, number in (("layers", layers), ("slots", slots)):
+            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+                raise ValueError(f"{name}={number!r}; accepted: a whole number from 1")
+        if form not in ("auto", "decode", "step"):
+            raise ValueError(f"form={form!r}; accepted: auto (the dispatcher chooses), decode, step")
+        H, HV = _heads(heads)
+        self.recurrence = _normal_form(recurrence)
+        self._spec = {
+            "recurrence": self.recurrence,
+            "K": dims[0],
+            "V": dims[1],
+            "ratio": HV // H,
+            "io": _dtype(io, "io"),
+            "state": _dtype(state, "state"),
+            "records": records,
+            "layout": layout,
+            "buffer": buffer,
+            "kv_only": kv_only,
+        }
+        KernelSpec("verify", window=max_window, **self._spec)  # refuses what no kernel can be
+        self.layers, self.slots, self.heads, self.dims = layers, slots, (H, HV), tuple(dims)
+        self.buffer, self.max_window, self.kv_only, self.form = buffer, max_window, kv_only, form
+        self.strict, self.batch_invariant, self.debug = strict, batch_invariant, debug
+        self.device = torch.empty(0, device=device).device
+        self.rows = ring_rows(buffer, kv_only, max_window)
+        self._memory = Memory(KernelSpec("flush", **self._spec), layers, slots, (H, HV), self.rows, self.device)
+        self._cursors, self._layers = self._memory.cursors, self._memory.layers
+        self._arguments = tuple(a.name for a in self.recurrence.arguments)
+        self._per_token = next(a.name for a in self.recurrence.arguments if not a.parameter)
+        flush = signature(KernelSpec("flush", **self._spec))
+        self._flush_arguments = tuple(a.name for a in flush if isinstance(a, TensorArg) and a.role == "parameter")
+        self._full = torch.arange(max_window + 1, dtype=torch.int32, device=self.device)
+        self._out_dtype = DTYPES[self._spec["io"]]
+        self._kernels: dict[tuple[str, int, int], str] = {}
+        self._forms: dict[int, str] = {}
+        self._order = Order(layers)
+        self._free = list(reversed(range(slots)))
+        self._live: set[int] = set()
+
+    # --- a token
+
+    def decode(
+        self, layer: int, slots: Tensor, *, out: Tensor | None = None, rings: Tensor | None = None, **inputs: Tensor
+    ) -> Tensor:
+        """One token of every row in one layer: outputs [B, HV, V]. Runs the form that is faster here for this batch
+        (``Pool(form=)`` fixes it): buffered decode, which appends a record and folds full rows, or step."""
+        return self._token(self._form(slots), layer, slots, out, rings, inputs)
+
+    def step(
+        self, layer: int, slots: Tensor, *, out: Tensor | None = None, rings: Tensor | None = None, **inputs: Tensor
+    ) -> Tensor:
+        """One token, recurrent: pending records are folded and the state is written. Outputs [B, HV, V]."""
+        return self._token("step", layer, slots, out, rings, inputs)
+
+    def verify(
+        self,
+        layer: int,
+        slots: Tensor,
+        *,
+        lengths: Tensor | None = None,
+        out: Tensor | None = None,
+        rings: Tensor | None = None,
+        **inputs: Tensor,
+    ) -> Tensor:
+        """A window of T tokens of every row (the last accepted one and T - 1 drafts), T <= max_window: outputs
+        [B, T, HV, V]. Its records count only from :meth:`commit` on.
+
+        lengths: int32 or int64 [B], each row's own number of tokens, 0..T; default T. Outputs past it are zero.
+        """
+        return self._token("verify", layer, slots, out, rings, inputs, lengths)
+
+    def advance(self, slots: Tensor) -> None:
+        """Apply a token step, decode or step, for all layers: call it once after the last layer."""
+        self._order.before_closing("advance")
+        form = self._order.form
+        assert form is not None
+        self._debug_before(slots)
+        self._advance(slots, form)
+        self._order.close()
+        self._debug_after()
+
+    def commit(self, slots: Tensor, accepted: Tensor) -> None:
+        """Accept the first ``accepted`` (int32 or int64 [B]) tokens of every row's window, for all layers; it closes.
+
+        A count out of 0..t counts as 0 and sets a fault; a row without a window (reset meanwhile) is left alone.
+        """
+        self._order.before_closing("commit")
+        self._debug_before(slots)
+        name = self._kernel("commit", 1)
+        ops.calls.commit(name, self._cursors, slots, accepted, self.buffer, self.kv_only, self.rows)
+        self._order.close()
+        self._debug_after()
+
+    # --- the life of a row
+
+    def alloc(self) -> int:
+        """A slot that nobody has, reset: no state, no records. Raises RuntimeError where none is left."""
+        if not self._free:
+            raise RuntimeError(f"all {self.slots} slots are taken; free one, or make the pool with more slots")
+        slot = self._free.pop()
+        self._live.add(slot)
+        index = self._memory.indices(slot)
+        self._memory.reset(index, index)
+        return slot
+
+    def free(self, slot: int) -> None:
+        """Give a slot back; pending records and an open window are dropped with it. Raises ValueError where it was not
+        taken."""
+        if slot not in self._live:
+            raise ValueError(f"slot={slot!r} is not taken; accepted: what alloc returned and free has not had yet")
+        self._live.remove(slot)
+        self._free.append(slot)
+
+    def reset(self, slots: int | Sequence[int] | Tensor, rings: int | Sequence[int] | Tensor | None = None) -> None:
+        """Empty rows: state and records become zero, faults are cleared, pending records and an open window are
+        dropped; rows are kv_only again where the pool has that.
+
+        It also gives up a step that was broken off between layers: reset every row of that step, as some layers have
+        folded or written and others have not. After a step that all layers ran, the other rows can still be committed.
+        """
+        index = self._memory.indices(slots)
+        self._memory.reset(index, index if rings is None else self._memory.indices(rings, "rings"))
+        self._order.give_up()
+
+    def load(self, slot: int, states: Tensor) -> None:
+        """Set a row's states, [layers, HV, V, K] of any float dtype (a prefill's final states). Pending records are
+        dropped, a kv_only row becomes an ordinary one, values out of the state dtype's range saturate."""
+        self._order.between_steps("load", window_ok=True)
+        shape = (self.layers, self.heads[1], self.dims[1], self.dims[0])
+        if not isinstance(states, Tensor) or states.shape != shape or not states.is_floating_point():
+            given = f"{states.dtype} {tuple(states.shape)}" if isinstance(states, Tensor) else repr(type(states))
+            raise ValueError(f"states is {given}; accepted: a float tensor [layers, HV, V, K] = {shape}")
+        if states.device != self.device:
+            raise ValueError(f"states is on {states.device}; accepted: {self.device}, use .to()")
+        self._memory.load(self._memory.indices(slot, "slot"), states.unsqueeze(1))
+
+    def ingest(self, slot: int, **inputs: Tensor) -> Tensor:
+        """Feed a row N tokens of all layers at once, as verify windows with full commits: outputs [layers, N, HV, V].
+
+        Every input has a leading layer axis: [layers, N, ...], parameters [layers, ...]. A model, whose layer l + 1
+        needs the output of layer l, calls verify and commit window by window instead; that is all this does. Pending
+        records stay and are folded as the buffer fills; a kv_only row stays one up to its capacity.
+        """
+        self._order.between_steps("ingest")
+        self._names(self._arguments, inputs)
+        tokens = inputs[self._per_token].shape[1]
+        parameters = {a.name for a in self.recurrence.arguments if a.parameter}
+        slots, T = self._memory.indices(slot, "slot"), self.max_window
+        out = torch.empty(self.layers, tokens, self.heads[1], self.dims[1], dtype=self._out_dtype, device=self.device)
+        for start in range(0, tokens, T):
+            length = min(T, tokens - start)
+            lengths = torch.full((1,), length, dtype=torch.int32, device=self.device)
+            for layer in range(self.layers):
+                window = {
+                    name: x[layer] if name in parameters else _window(x[layer, start : start + length], T)
+                    for name, x in inputs.items()
+                }
+                out[layer, start : start + length] = self.verify(layer, slots, lengths=lengths, **window)[0, :length]
+            self.commit(slots, lengths)
+        return out
+
+    def fork(self, src: int | Sequence[int] | Tensor, dst: int | Sequence[int] | Tensor) -> None:
+        """Copy rows: state, pending records and cursors, so ``dst`` continues exactly where ``src`` is. What ``dst``
+        held is gone. A ``src`` with an open window copies nothing: commit it first. Both index state and rings."""
+        self._order.between_steps("fork", window_ok=True)
+        sources, targets = self._memory.indices(src, "src"), self._memory.indices(dst, "dst")
+        if len(sources) != len(targets):
+            raise ValueError(f"dst has {len(targets)} slots, src {len(sources)}; accepted: one dst for each src")
+        self._memory.fork(sources, targets)
+
+    copy = fork
+
+    def flush(self, slots: Tensor, rings: Tensor | None = None, **parameters: Tensor) -> None:
+        """Fold the pending records of rows into their states, all layers in one launch; kv_only rows that hold records
+        become ordinary ones. ``parameters``: those that stored decays need, [layers, ...] (none for most
+        recurrences)."""
+        self._order.between_steps("flush")
+        self._names(self._flush_arguments, parameters)
+        self._debug_before(slots)
+        name = self._kernel("flush", slots.shape[0])
+        ordered = [parameters[n] for n in self._flush_arguments]
+        memory, rings = self._memory, slots if rings is None else rings
+        ops.calls.flush(name, memory.state, memory.records, self._cursors, slots, rings, ordered)
+        self._advance(slots, "flush")
+        self._debug_after()
+
+    def materialize(self, slot: int, back: int = 0, ring: int | None = None, **parameters: Tensor) -> Tensor:
+        """The row's states ``back`` committed tokens ago, float32 [layers, HV, V, K]; nothing is changed, pending
+        records stay. ``back`` reaches to the last fold: further back gives NaN and a fault. ``parameters`` as in
+        :meth:`flush`."""
+        self._order.between_steps("materialize")
+        self._names(self._flush_arguments, parameters)
+        most = self.rows - self.max_window
+        if isinstance(back, bool) or not isinstance(back, int) or not 0 <= back <= most:
+            raise ValueError(f"back={back!r}; accepted: 0 to {most}, the most records that a row holds")
+        slots = self._memory.indices(slot, "slot")
+        rings = slots if ring is None else self._memory.indices(ring, "ring")
+        return self._memory.materialize(slots, rings, back, parameters)[:, 0]
+
+    # --- the pool
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of device memory that the pool holds: states, rings, cursors."""
+        return self._memory.nbytes
+
+    @property
+    def faults(self) -> Tensor:
+        """int32 [slots + 1]: bits that kernels set for wrong values; the last entry is for indices out of range."""
+        return self._cursors[FAULT]
+
+    def check(self) -> None:
+        """Wait for the device and raise :class:`FaultError` for what kernels found wrong since the last check (which
+        clears it)."""
+        bits = self.faults.tolist()
+        if not any(bits):
+            return
+        index = int(self._cursors[BASE, -1])
+        self.faults.zero_()
+        self._cursors[BASE, -1] = 0
+        found = {slot if slot < self.slots else None: b for slot, b in enumerate(bits) if b}
+        where = {slot: f"index {index}" if slot is None else f"slot {slot}" for slot in found}
+        lines = [f"{where[slot]}: {text}" for slot, b in found.items() for bit, text in FAULTS.items() if b & bit]
+        accepted = f"slots and rings 0 to {self.slots - 1} or -1, lengths 0 to T, accepted 0 to the row's length"
+        raise FaultError(found, f"{'; '.join(lines)}; accepted: {accepted}")
+
+    def warmup(self, batch: int | Sequence[int] = 1, windows: Sequence[int] | None = None) -> None:
+        """Load the kernels of every form for these batch sizes, verify for these window lengths (default: max_window),
+        and run each once on rows of -1, so that a graph capture loads nothing. Rows are not touched."""
+        self._order.between_steps("warmup")
+        for size in [batch] if isinstance(batch, int) else batch:
+            nobody = torch.full((size,), -1, dtype=torch.int32, device=self.device)
+            for form in ("decode", "step"):
+                self._launch(form, 0, nobody, nobody, self._blank((size,)), self._empty((size,)))
+                self._advance(nobody, form)
+            for T in (self.max_window,) if windows is None else windows:
+                out, lengths = self._empty((size, T)), self._lengths(T, size)
+                self._launch("verify", 0, nobody, nobody, self._blank((size, T)), out, lengths)
+            parameters = dict(zip(self._arguments, self._blank((size,)), strict=True))
+            layered = {n: parameters[n].expand(self.layers, *parameters[n].shape) for n in self._flush_arguments}
+            self.flush(nobody, **layered)
+            name = self._kernel("commit", 1)
+            ops.calls.commit(name, self._cursors, nobody, nobody, self.buffer, self.kv_only, self.rows)
+
+    # --- inside
+
+    def _token(
+        self,
+        form: str,
+        layer: int,
+        slots: Tensor,
+        out: Tensor | None,
+        rings: Tensor | None,
+        inputs: dict[str, Tensor],
+        lengths: Tensor | None = None,
+    ) -> Tensor:
+        self._order.before_layer(form, layer)
+        self._names(self._arguments, inputs)
+        tensors = [inputs[name] for name in self._arguments]
+        shape = (_batch(slots),)
+        if form == "verify":
+            T = self._window_of(inputs[self._per_token])
+            shape = (*shape, T)
+            lengths = self._lengths(T, shape[0]) if lengths is None else lengths
+        self._debug_before(slots)
+        out = self._empty(shape) if out is None else out
+        self._launch(form, layer, slots, slots if rings is None else rings, tensors, out, lengths)
+        self._order.after_layer(form, layer)
+        self._debug_after()
+        return out
+
+    def _launch(
+        self,
+        form: str,
+        layer: int,
+        slots: Tensor,
+        rings: Tensor,
+        inputs: list[Tensor],
+        out: Tensor,
+        lengths: Tensor | None = None,
+    ) -> None:
+        state, records = self._layers[layer]
+        if form == "verify":
+            name = self._kernel(form, slots.shape[0], out.shape[1])
+            ops.calls.verify(name, state, records, self._cursors, slots, rings, lengths, inputs, out)
+            return
+        op = ops.calls.decode if form == "decode" else ops.calls.step
+        op(self._kernel(form, slots.shape[0]), state, records, self._cursors, slots, rings, inputs, out)
+
+    def _advance(self, slots: Tensor, form: str) -> None:
+        name = self._kernel("advance", 1)
+        number = ADVANCE_FORMS[form]
+        ops.calls.advance(name, self._cursors, slots, number, self.buffer, self.kv_only, self.rows)
+
+    def _form(self, slots: Tensor) -> str:
+        """The form of this token step: chosen by its first layer from sizes that the host knows."""
+        if self._order.form in ("decode", "step"):
+            return self._order.form
+        return "decode" if self.form == "auto" else self.form
+
+    def _kernel(self, form: str, batch: int, window: int = 0) -> str:
+        """The name of the kernel that serves ``form`` for ``batch`` rows."""
+        key = (form, batch, window)
+        if key not in self._kernels:
+            spec = cursor_spec(form) if form in ("advance", "commit") else KernelSpec(form, window=window, **self._spec)
+            rows = batch * self.heads[1]
+            self._kernels[key] = dispatcher.find(
+                spec, self.device, rows, strict=self.strict, batch_invariant=self.batch_invariant
+            )
+        return self._kernels[key]
+
+    def _names(self, expected: tuple[str, ...], given: dict[str, Tensor]) -> None:
+        if len(given) == len(expected) and all(name in given for name in expected):
+            return
+        wrong = [f"{n} is missing" for n in expected if n not in given]
+        wrong += [f"{n} is not an argument" for n in given if n not in expected]
+        raise TypeError(
+            f"inputs of {self.recurrence.name}: {', '.join(wrong)}; accepted: {', '.join(expected) or 'none'}"
+        )
+
+    def _window_of(self, x: Tensor) -> int:
+        T = x.shape[1] if x.dim() > 1 else 0
+        if not 1 <= T <= self.max_window:
+            raise ValueError(
+                f"{self._per_token} has shape {tuple(x.shape)}; accepted: [B, T, ...] with T of 1 to "
+                f"max_window={self.max_window}; split the window, or make the pool with a larger max_window"
+            )
+        return T
+
+    def _lengths(self, T: int, batch: int) -> Tensor:
+        return self._full.as_strided((batch,), (0,), T)
+
+    def _empty(self, shape: tuple[int, ...]) -> Tensor:
+        return torch.empty(*shape, self.heads[1], self.dims[1], dtype=self._out_dtype, device=self.device)
+
+    def _blank(self, lead: tuple[int, ...]) -> list[Tensor]:
+        """Zeros for every argument of the recurrence."""
+        sizes = {"K": self.dims[0], "V": self.dims[1], "key": self.heads[0], "value": self.heads[1]}
+        made = []
+        for a in self.recurrence.arguments:
+            shape = (() if a.parameter else lead) + ((a.count,) if a.count else ()) + (sizes[a.heads],)
+            dtype = torch.float32 if a.parameter else self._out_dtype
+            made.append(torch.zeros(*shape, *((sizes[a.axis],) if a.axis else ()), dtype=dtype, device=self.device))
+        return made
+
+    def _debug_before(self, slots: Tensor) -> None:
+        if not self.debug:
+            return
+        listed = [s for s in slots.tolist() if 0 <= s < self.slots]
+        twice = sorted({s for s in listed if listed.count(s) > 1})
+        if twice:
+            raise ValueError(
+                f"slots holds {', '.join(map(str, twice))} more than once; accepted: a slot once in a batch"
+            )
+        if self._order.form is None:
+            windows = self._cursors[WINDOW].tolist()
+            still = [s for s in listed if windows[s]]
+            if still:
+                raise ValueError(f"slots {still} have an open window; accepted after commit, or reset of these rows")
+
+    def _debug_after(self) -> None:
+        if self.debug:
+            self.check()
+
+
+def _batch(slots: Tensor) -> int:
+    if not isinstance(slots, Tensor) or slots.dim() != 1:
+        given = f"a tensor of shape {tuple(slots.shape)}" if isinstance(slots, Tensor) else repr(slots)
+        raise TypeError(f"slots is {given}; accepted: an int32 or int64 tensor [B]")
+    return slots.shape[0]
+
+
+def _window(x: Tensor, T: int) -> Tensor:
+    """[1, T, ...]: the tokens of ``x`` and zeros after them."""
+    padding = (0, 0) * (x.dim() - 1) + (0, T - x.shape[0])
+    return torch.nn.functional.pad(x, padding).unsqueeze(0)
+
+
+def _heads(heads: tuple[int, int]) -> tuple[int, int]:
+    if len(heads) == 2 and all(isinstance(n, int) and n > 0 for n in heads) and heads[1] % heads[0] == 0:
+        return heads[0], heads[1]
+    raise ValueError(f"heads={heads!r}; accepted: (H, HV), H key heads and HV value heads, HV a multiple of H")
+
+
+def _dtype(dtype: torch.dtype | str, name: str) -> str:
+    text = str(dtype).removeprefix("torch.")
+    if text not in DTYPES:
+        raise ValueError(f"{name}={dtype!r}; accepted: {', '.join(f'torch.{n}' for n in DTYPES)}")
+    return text
+
+
+def _normal_form(recurrence: str | Recurrence | NormalForm) -> NormalForm:
+    if isinstance(recurrence, NormalForm):
+        return recurrence
+    if isinstance(recurrence, Recurrence):
+        return recurrence.normal_form
+    if recurrence in RECURRENCES:
+        return RECURRENCES[recurrence].normal_form
+    raise ValueError(
+        f"recurrence={recurrence!r}; accepted: {', '.join(RECURRENCES)}, or a Recurrence or NormalForm of your own"
+    )
