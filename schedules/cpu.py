@@ -1,0 +1,287 @@
+"""A grid cell of the CPU templates: its buffers, the elements it touches and its expressions.
+
+A cell is one batch row, ``heads`` value heads one after another, one block of V. It streams the rows of its state tile once;
+everything else fits the first-level cache: tokens, their vectors and the records are staged in float32 buffers. y is the
+vector of a read, decayed back over what lies between its token and what is being read (earlier tokens of the window, the
+newest first, then records, then the checkpoint): products of decays <= 1, never a quotient or a difference of sums. Decays
+over V weigh what comes out of a product with y instead.
+
+gcc vectorises the inner loops as they stand: a sum over K is ``lanes`` sums side by side, and no loop over K or V carries a
+value through memory. TileLang repeats a scalar bound to a name at each use and misreads one cast from a 16-bit tensor, so
+numbers live in buffers of one element. Macros bind no argument to a name, which would rename it.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import tilelang.language as T
+from tilelang import tvm
+from tvm.script.ir_builder import IRBuilder
+
+from kvbuffer_codegen.ir.expr import Expr
+from kvbuffer_codegen.ir.forms import KernelSpec
+from kvbuffer_codegen.ir.records import Field
+from kvbuffer_codegen.schedules import common
+from kvbuffer_codegen.schedules.space import CpuSchedule
+
+#: Records that a fold adds to a line of the state at once.
+TOGETHER = 4
+#: A row holds at most max(L, C, the longest window) records: a window may be longer than the buffer.
+LONGEST_WINDOW = 16
+
+Term = Callable[[Any], Any]
+
+
+@dataclass
+class Read:
+    """One read of the state by every token: its vector y [T, K], what it gives h [T, V] without the window's own tokens,
+    then as a whole r [V]; score[r][t, s]: what a unit of token s's r-th left vector gives token t."""
+
+    expr: Expr
+    y: Any
+    h: Any
+    r: Any
+    score: list[Any]
+
+
+@dataclass
+class Write:
+    """One write: vectors of the tokens [T, axis], of a record [axis], and of all records that a fold gathers."""
+
+    number: int
+    right: Any
+    left: Any
+    record_right: Any
+    record_left: Any
+    fold_right: Any
+    fold_left: Any
+
+
+class Cell:
+    """See the module. ``allocate`` makes the buffers, inside the kernel."""
+
+    def __init__(self, spec: KernelSpec, schedule: CpuSchedule, arguments: Any):
+        self.spec, self.schedule, self.arguments = spec, schedule, arguments
+        self.layout = spec.record_layout
+        self.K, self.V, self.T = spec.K, spec.V // schedule.splits, spec.tokens
+        self.lanes, self.rows = schedule.lanes, schedule.rows
+        self.lines, self.width = (self.V, self.K) if spec.layout == "VK" else (self.K, self.V)
+        self.capacity = max(spec.buffer, spec.kv_only, LONGEST_WINDOW)
+        self.inputs = common.inputs_of(spec)
+        self.layers = spec.form == "flush"
+
+    def allocate(self) -> None:
+        K, V, tokens = self.K, self.V, self.T
+        padded = -(-self.capacity // TOGETHER) * TOGETHER
+        for name in ("layer", "row", "head", "block", "valid", "n", "base", "length", "fresh", "folds", "blank", "at"):
+            setattr(self, name, _local(name, (1,), "int32"))
+        self.slot, self.ring = _local("slot", (1,), "int64"), _local("ring", (1,), "int64")
+        self.acc, self.total = _floats("acc", self.lanes), _floats("total", self.width)
+        self.keep, self.keep_k, self.keep_v = _floats("keep", 1), _floats("keep_k", K), _floats("keep_v", V)
+        self.staged = {name: _floats(f"{name}_in", *self._staged_shape(a)) for name, a in self.inputs.items()}
+        self.writes = [
+            Write(
+                i,
+                _floats(f"right{i}", tokens, K) if tokens else None,
+                _floats(f"left{i}", tokens, V) if tokens else None,
+                _floats(f"record_right{i}_", K),
+                _floats(f"record_left{i}_", V),
+                _floats(f"fold_right{i}", padded, K),
+                _floats(f"fold_left{i}", padded, V),
+            )
+            for i in range(len(self.layout.rights))
+        ]
+        if tokens:
+            self._allocate_tokens(K, V, tokens)
+
+    def _allocate_tokens(self, K: int, V: int, tokens: int) -> None:
+        self.scalars = {d.name: _floats(d.name, tokens) for d in self.spec.program.definitions}
+        self.reads = [
+            Read(
+                expr,
+                _floats(f"y{i}", tokens, K),
+                _floats(f"h{i}", tokens, V),
+                _floats(f"r{i}", V),
+                [_floats(f"score{i}", tokens, tokens) for _ in self.writes],
+            )
+            for i, expr in enumerate(self.spec.program.reads)
+        ]
+        self.score, self.w, self.z = _floats("score", 1), _floats("w", tokens), _floats("z", V)
+        self.decay, self.decay_k = _floats("decay", tokens), _floats("decay_k", tokens, K)
+        self.decay_v = _floats("decay_v", tokens, V)
+        self.sums = [[_floats("sum", self.lanes) for _ in range(self.rows)] for _ in self.dots()]
+
+    def _staged_shape(self, argument: Any) -> tuple[int, ...]:
+        lead = () if argument.parameter else (self.T,)
+        return (*lead, max(argument.count, 1), *((self.extent(argument.axis),) if argument.axis else ()))
+
+    def extent(self, axis: str) -> int:
+        """Channels of an axis that the cell works on."""
+        return {"K": self.K, "V": self.V}[axis]
+
+    # -- elements of tensors -----------------------------------------------------------------------------------------
+
+    @property
+    def key_head(self) -> Any:
+        return T.truncdiv(self.head[0], self.spec.ratio)
+
+    @property
+    def lead(self) -> tuple[Any, ...]:
+        """Index of the axis that a flush has in front."""
+        return (self.layer[0],) if self.layers else ()
+
+    def channel(self, axis: str | None, x: Any) -> tuple[Any, ...]:
+        """Index along the last axis of a tensor for channel ``x`` of the cell."""
+        if axis is None:
+            return ()
+        return (x,) if axis == "K" else (self.block[0] * self.V + x,)
+
+    def input(self, argument: Any, t: Any, index: int, x: Any) -> Any:
+        """The tensor element behind ``staged[name][t, index, x]``, float32."""
+        at = self.lead if argument.parameter else (self.row[0], t) if self.spec.form == "verify" else (self.row[0],)
+        at += (index,) if argument.count else ()
+        at += (self.key_head if argument.heads == "key" else self.head[0],)
+        return T.cast(getattr(self.arguments, argument.name)[(*at, *self.channel(argument.axis, x))], "float32")
+
+    def state_at(self, line: Any, x: Any) -> tuple[Any, ...]:
+        """Index of element ``x`` of a line of the tile, a row of V in layout VK and of K in KV: contiguous in memory."""
+        v0 = self.block[0] * self.V
+        tile = (v0 + line, x) if self.spec.layout == "VK" else (line, v0 + x)
+        return (*self.lead, self.slot[0], self.head[0], *tile)
+
+    def state(self, line: Any, x: Any) -> Any:
+        return T.cast(self.arguments.state[self.state_at(line, x)], "float32")
+
+    def rounded(self, value: Any) -> Any:
+        """``value`` as the state holds it: saturated, then rounded to nearest."""
+        return T.cast(common.saturated(value, self.spec.state), self.spec.state)
+
+    def field_at(self, f: Field, x: Any) -> tuple[Any, ...]:
+        """Index of a record field in ring row ``at``."""
+        head = self.key_head if f.heads == "key" else self.head[0]
+        return (*self.lead, self.ring[0], self.at[0], head, *self.channel(f.axis, x))
+
+    def field(self, name: str, x: Any) -> Any:
+        f = next(f for f in self.layout.fields if f.name == name)
+        return T.cast(getattr(self.arguments, name)[self.field_at(f, x)], "float32")
+
+    def field_value(self, f: Field, t: Any, x: Any) -> Any:
+        """What token ``t`` leaves in a record field."""
+        return T.cast(self.value(f.expr, t, k=x, v=x), self.spec.io if f.dtype == "io" else "float32")
+
+    def writes_field(self, f: Field) -> Any:
+        """Whether this cell stores a record field: one that belongs to a key head or to all of V is written once."""
+        one_head = T.truncmod(self.head[0], self.spec.ratio) == 0 if f.heads == "key" else True
+        return tvm.tirx.all(one_head, True if f.axis == "V" else self.block[0] == 0)
+
+    def out_at(self, t: Any, v: Any) -> tuple[Any, ...]:
+        window = (t,) if self.spec.form == "verify" else ()
+        return (self.row[0], *window, self.head[0], *self.channel("V", v))
+
+    # -- expressions -------------------------------------------------------------------------------------------------
+
+    def value(self, expr: Expr, t: Any = 0, *, k: Any = None, v: Any = None) -> Any:
+        """``expr`` for token ``t`` at channel ``k`` or ``v``; field leaves are those of the record in ring row ``at``."""
+
+        def leaf(node: Expr) -> Any:
+            x = k if "K" in node.axes else v
+            if node.op == "scalar":
+                return self.scalars[node.value][t]
+            if node.op == "read":
+                return self.reads[node.value].r[v]
+            if node.op == "left":
+                return self.writes[node.value].left[t, v]
+            if node.op == "field":
+                return self.field(node.value, x)
+            name, index = node.value
+            lead = () if self.inputs[name].parameter else (t,)
+            return self.staged[name][(*lead, index or 0, *((x,) if node.axes else ()))]
+
+        return common.lower(expr, leaf, self.spec)
+
+    def term(self, expr: Expr, t: Any) -> Term:
+        """``expr`` of token ``t`` over K."""
+        return lambda k: self.value(expr, t, k=k)
+
+    def side_by_side(self, term: Term, lane: Any) -> Any:
+        """What one lane adds up of the sum of ``term`` over K: one expression, no running sum in memory."""
+        return _sum(term(chunk + lane) for chunk in range(0, self.K, self.lanes))
+
+    @property
+    def halves(self) -> list[int]:
+        return [self.lanes >> i for i in range(1, self.lanes.bit_length())]
+
+    def dots(self) -> list[tuple[int, int]]:
+        """(read, token) of every product with the checkpoint."""
+        return [(i, t) for t in range(self.T) for i in range(len(self.spec.program.reads))]
+
+    def state_times(self, read: Read, t: int, line: Any) -> Term:
+        """Terms over K of a line of layout VK times a read's vector."""
+        return lambda k: self.state(line, k) * read.y[t, k]
+
+    def lines_times(self, read: Read, t: int, first: Any, v: Any) -> Any:
+        """What ``rows`` lines of layout KV give a read."""
+        return _sum(self.state(first + i, v) * read.y[t, first + i] for i in range(self.rows))
+
+    def weight(self, *, k: Any = None, v: Any = None) -> Any:
+        """``keep``: its scalar and K part at ``k``, its V part at ``v``; 1 where the recurrence has no such decay."""
+        decays = self.layout
+        factors = [self.keep[0]] if k is not None and decays.log_decay_scalar is not None else []
+        factors += [self.keep_k[k]] if k is not None and decays.log_decay_key is not None else []
+        factors += [self.keep_v[v]] if v is not None and decays.log_decay_value is not None else []
+        return _product(factors)
+
+    def channels(self, line: Any, x: Any) -> tuple[Any, Any]:
+        """(v, k) of a state element, v within the block."""
+        return (line, x) if self.spec.layout == "VK" else (x, line)
+
+    def kept(self, line: Any, x: Any) -> Any:
+        """The decay of a state element over the gathered records."""
+        v, k = self.channels(line, x)
+        return self.weight(k=k) * self.weight(v=v)
+
+    def gathered(self, group: Any, line: Any, x: Any) -> Any:
+        """What one group of gathered records adds to a state element."""
+        v, k = self.channels(line, x)
+        records = [group * TOGETHER + i for i in range(TOGETHER)]
+        return _sum(w.fold_left[j, v] * w.fold_right[j, k] for j in records for w in self.writes)
+
+    def token_decay(self, line: Any, x: Any) -> Any:
+        """The decay of a state element by the one token of a step."""
+        v, k = self.channels(line, x)
+        factors = [self.decay[0]] if self.layout.log_decay_scalar is not None else []
+        factors += [self.decay_k[0, k]] if self.layout.log_decay_key is not None else []
+        factors += [self.decay_v[0, v]] if self.layout.log_decay_value is not None else []
+        return _product(factors)
+
+    def written(self, line: Any, x: Any) -> Any:
+        """What the one token of a step writes to a state element."""
+        v, k = self.channels(line, x)
+        return _sum(w.left[0, v] * w.right[0, k] for w in self.writes)
+
+    def earlier(self, read: Read, t: Any, s: Any, v: Any) -> Any:
+        """What token ``s`` of the window gives a read of token ``t``."""
+        return _sum(score[t, s] * w.left[s, v] for score, w in zip(read.score, self.writes, strict=True))
+
+
+def _local(name: str, shape: tuple[int, ...], dtype: str) -> Any:
+    buffer = T.alloc_local(shape, dtype)
+    IRBuilder.name(name, buffer)
+    return buffer
+
+
+def _floats(name: str, *shape: int) -> Any:
+    return _local(name, shape, "float32")
+
+
+def _sum(terms: Iterable[Any]) -> Any:
+    return functools.reduce(operator.add, terms)
+
+
+def _product(factors: list[Any]) -> Any:
+    return functools.reduce(operator.mul, factors) if factors else T.float32(1)

@@ -1,0 +1,364 @@
+"""The steps of a CPU cell, as macros over a :class:`~kvbuffer_codegen.schedules.cpu.Cell`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tilelang.language as T
+from tilelang import tvm
+
+from kvbuffer_codegen.ir.signature import BASE, COUNT, FAULT, FAULT_LENGTH, FAULT_SLOT, KV_ONLY, WINDOW
+from kvbuffer_codegen.schedules import common
+from kvbuffer_codegen.schedules.cpu import TOGETHER, Cell
+
+# -- the row ---------------------------------------------------------------------------------------------------------
+
+
+@T.macro
+def find_row(c: Any) -> None:
+    """Which layer, row, heads and block the cell works on, whether slot and ring exist, and the row's cursors."""
+    a = c.arguments
+    c.block[0] = T.truncmod(a.cell, c.schedule.splits)
+    c.row[0] = T.truncdiv(a.cell, c.schedule.splits)
+    c.head[0] = T.truncmod(c.row[0], T.truncdiv(a.HV, c.schedule.heads)) * c.schedule.heads
+    c.row[0] = T.truncdiv(c.row[0], T.truncdiv(a.HV, c.schedule.heads))
+    c.layer[0] = 0
+    if c.layers:
+        c.layer[0] = T.truncdiv(c.row[0], a.B)
+        c.row[0] = T.truncmod(c.row[0], a.B)
+    slot, slot_rest = common.index_words(a.slots, c.row[0])
+    ring, ring_rest = common.index_words(a.rings, c.row[0])
+    c.slot[0] = T.cast(slot, "int64")
+    c.ring[0] = T.cast(ring, "int64")
+    c.valid[0] = T.if_then_else(common.in_range(slot, slot_rest, a.P), 1, 0)
+    c.valid[0] = T.if_then_else(common.in_range(ring, ring_rest, a.N), c.valid[0], 0)
+    c.n[0] = 0
+    c.base[0] = 0
+    c.fresh[0] = 0
+    if c.valid[0] == 1:
+        c.n[0] = T.min(a.cursors[COUNT, c.slot[0]], c.capacity)
+        c.base[0] = a.cursors[BASE, c.slot[0]]
+        if c.spec.kv_only > 0:
+            c.fresh[0] = a.cursors[KV_ONLY, c.slot[0]]
+    elif wrong_slot(c, slot, slot_rest):
+        a.cursors[BASE, a.P] = slot
+        a.cursors[FAULT, a.P] = FAULT_SLOT
+
+
+def wrong_slot(c: Cell, slot: Any, rest: Any) -> Any:
+    """Whether a row that is not valid is to be reported, and by this cell."""
+    return tvm.tirx.all(first_cell(c), tvm.tirx.Not(common.is_padding(slot, rest)))
+
+
+def first_cell(c: Cell) -> Any:
+    return tvm.tirx.all(c.block[0] == 0, c.head[0] == 0)
+
+
+@T.macro
+def find_length(c: Any) -> None:
+    """The row's own number of tokens; verify stores it, and one that is out of range counts as 0."""
+    c.length[0] = 1
+    if c.spec.form == "verify":
+        value, rest = common.index_words(c.arguments.lengths, c.row[0])
+        c.length[0] = T.if_then_else(common.in_range(value, rest, c.T + 1), value, 0)
+        if first_cell(c):
+            c.arguments.cursors[WINDOW, c.slot[0]] = c.length[0]
+            if tvm.tirx.Not(common.in_range(value, rest, c.T + 1)):
+                c.arguments.cursors[FAULT, c.slot[0]] = c.arguments.cursors[FAULT, c.slot[0]] | FAULT_LENGTH
+
+
+@T.macro
+def zero_outputs(c: Any) -> None:
+    """Outputs of the tokens past the length."""
+    for t in T.serial(c.T):
+        if t >= c.length[0]:
+            for v in T.serial(c.V):
+                c.arguments.out[c.out_at(t, v)] = T.cast(T.float32(0), c.spec.io)
+
+
+# -- tokens ----------------------------------------------------------------------------------------------------------
+
+
+@T.macro
+def halve(c: Any, acc: Any) -> None:
+    """acc[0] = the sum of its lanes, halved pairwise."""
+    for half in c.halves:
+        for lane in T.serial(half):
+            acc[lane] = acc[lane] + acc[lane + half]
+
+
+@T.macro
+def sum_over_k(c: Any, term: Any, out: Any, at: Any) -> None:
+    """out[at] = the sum of ``term`` over K."""
+    for lane in T.serial(c.lanes):
+        c.acc[lane] = c.side_by_side(term, lane)
+    halve(c, c.acc)
+    out[at] = c.acc[0]
+
+
+@T.macro
+def stage_input(c: Any, argument: Any, t: Any, lead: Any) -> None:
+    for i in list(range(max(argument.count, 1))):
+        if argument.axis is None:
+            c.staged[argument.name][(*lead, i)] = c.input(argument, t, i, 0)
+        else:
+            for x in T.serial(c.extent(argument.axis)):
+                c.staged[argument.name][(*lead, i, x)] = c.input(argument, t, i, x)
+
+
+@T.macro
+def stage_parameters(c: Any) -> None:
+    for argument in c.inputs.values():
+        if argument.parameter:
+            stage_input(c, argument, 0, ())
+
+
+@T.macro
+def stage_tokens(c: Any) -> None:
+    """Inputs, numbers, vectors and decays of every token; vectors past the length are zero."""
+    program = c.spec.program
+    if c.T > 1:
+        for read in c.reads:
+            for t, k in T.grid(c.T, c.K):
+                read.y[t, k] = T.float32(0)
+    for t in T.serial(c.length[0]):
+        for argument in c.inputs.values():
+            if not argument.parameter:
+                stage_input(c, argument, t, (t,))
+        for d in program.definitions:
+            if d.reduce:
+                sum_over_k(c, c.term(d.expr, t), c.scalars[d.name], (t,))
+            else:
+                c.scalars[d.name][t] = c.value(d.expr, t)
+        for read in c.reads:
+            for k in T.serial(c.K):
+                read.y[t, k] = c.value(read.expr, t, k=k)
+        for write in c.writes:
+            for k in T.serial(c.K):
+                write.right[t, k] = c.value(program.rights[write.number], t, k=k)
+        if program.log_decay_scalar is not None:
+            c.decay[t] = T.exp(c.value(program.log_decay_scalar, t))
+        if program.log_decay_key is not None:
+            for k in T.serial(c.K):
+                c.decay_k[t, k] = T.exp(c.value(program.log_decay_key, t, k=k))
+        if program.log_decay_value is not None:
+            for v in T.serial(c.V):
+                c.decay_v[t, v] = T.exp(c.value(program.log_decay_value, t, v=v))
+
+
+@T.macro
+def look_back(c: Any) -> None:
+    """Scores of every token against the earlier ones of its window, the newest first; y decays to the window's start."""
+    for t in T.serial(c.length[0]):
+        c.w[t] = T.float32(1)
+        for back in T.serial(t):
+            for read in c.reads:
+                for write, score in zip(c.writes, read.score):
+                    sum_over_k(c, lambda k: read.y[t, k] * write.right[t - 1 - back, k], score, (t, t - 1 - back))
+                    score[t, t - 1 - back] = score[t, t - 1 - back] * c.w[t]
+                if c.layout.log_decay_key is not None:
+                    for k in T.serial(c.K):
+                        read.y[t, k] = read.y[t, k] * c.decay_k[t - 1 - back, k]
+            if c.layout.log_decay_scalar is not None:
+                c.w[t] = c.w[t] * c.decay[t - 1 - back]
+        for read in c.reads:
+            for k in T.serial(c.K):
+                read.y[t, k] = read.y[t, k] * c.w[t]
+
+
+# -- records ---------------------------------------------------------------------------------------------------------
+
+
+@T.macro
+def start_keep(c: Any) -> None:
+    """``keep``, the weight of what is read next, starts at the newest record: 1."""
+    c.keep[0] = T.float32(1)
+    if c.layout.log_decay_key is not None:
+        for k in T.serial(c.K):
+            c.keep_k[k] = T.float32(1)
+    if c.layout.log_decay_value is not None:
+        for v in T.serial(c.V):
+            c.keep_v[v] = T.float32(1)
+
+
+@T.macro
+def load_record(c: Any, j: Any) -> None:
+    """Right and left vectors of record ``j`` times its weight; then ``keep`` decays to that of what is older."""
+    c.at[0] = common.record_row(c.base[0], j, c.arguments.R)
+    for write in c.writes:
+        for k in T.serial(c.K):
+            write.record_right[k] = c.value(c.layout.rights[write.number].expr, k=k) * c.weight(k=k)
+        for v in T.serial(c.V):
+            write.record_left[v] = c.value(c.layout.lefts[write.number], v=v) * c.weight(v=v)
+    if c.layout.log_decay_scalar is not None:
+        c.keep[0] = c.keep[0] * T.exp(c.value(c.layout.log_decay_scalar))
+    if c.layout.log_decay_key is not None:
+        for k in T.serial(c.K):
+            c.keep_k[k] = c.keep_k[k] * T.exp(c.value(c.layout.log_decay_key, k=k))
+    if c.layout.log_decay_value is not None:
+        for v in T.serial(c.V):
+            c.keep_v[v] = c.keep_v[v] * T.exp(c.value(c.layout.log_decay_value, v=v))
+
+
+@T.macro
+def clear_reads(c: Any) -> None:
+    for read in c.reads:
+        for t, v in T.grid(c.T, c.V):
+            read.h[t, v] = T.float32(0)
+
+
+@T.macro
+def read_records(c: Any) -> None:
+    """h = what the records give every read, the newest first; y decays to the checkpoint."""
+    clear_reads(c)
+    start_keep(c)
+    for back in T.serial(c.n[0]):
+        load_record(c, c.n[0] - 1 - back)
+        for t in T.serial(c.length[0]):
+            for read in c.reads:
+                for write in c.writes:
+                    sum_over_k(c, lambda k: read.y[t, k] * write.record_right[k], c.score, (0,))
+                    for v in T.serial(c.V):
+                        read.h[t, v] = read.h[t, v] + c.score[0] * write.record_left[v]
+    for read in c.reads:
+        for t, k in T.grid(c.T, c.K):
+            read.y[t, k] = read.y[t, k] * c.weight(k=k)
+
+
+@T.macro
+def gather_records(c: Any) -> None:
+    """Weighted vectors of all records, zero up to a whole group; ``keep`` ends as the checkpoint's decay."""
+    start_keep(c)
+    for back in T.serial(c.n[0]):
+        load_record(c, c.n[0] - 1 - back)
+        for write in c.writes:
+            for k in T.serial(c.K):
+                write.fold_right[c.n[0] - 1 - back, k] = write.record_right[k]
+            for v in T.serial(c.V):
+                write.fold_left[c.n[0] - 1 - back, v] = write.record_left[v]
+    for j in T.serial(c.n[0], T.truncdiv(c.n[0] + TOGETHER - 1, TOGETHER) * TOGETHER):
+        for write in c.writes:
+            for k in T.serial(c.K):
+                write.fold_right[j, k] = T.float32(0)
+            for v in T.serial(c.V):
+                write.fold_left[j, v] = T.float32(0)
+
+
+# -- the checkpoint --------------------------------------------------------------------------------------------------
+
+
+@T.macro
+def stream(c: Any) -> None:
+    """Adds the checkpoint's share of every read to h, in one pass over the state."""
+    if c.spec.layout == "VK":
+        for group in T.serial(c.V // c.rows):
+            for lane in T.serial(c.lanes):
+                for sums, (i, t) in zip(c.sums, c.dots()):
+                    for row in list(range(c.rows)):
+                        sums[row][lane] = c.side_by_side(c.state_times(c.reads[i], t, group * c.rows + row), lane)
+            for sums, (i, t) in zip(c.sums, c.dots()):
+                for row in list(range(c.rows)):
+                    halve(c, sums[row])
+                    add_to_read(c, c.reads[i], t, group * c.rows + row, sums[row][0])
+    else:
+        for group in T.serial(c.K // c.rows):
+            for v in T.serial(c.V):
+                for i, t in c.dots():
+                    add_to_read(c, c.reads[i], t, v, c.lines_times(c.reads[i], t, group * c.rows, v))
+
+
+@T.macro
+def add_to_read(c: Any, read: Any, t: Any, v: Any, value: Any) -> None:
+    read.h[t, v] = read.h[t, v] + value * c.weight(v=v)
+
+
+@T.macro
+def fold(c: Any) -> None:
+    """Decays the state, adds the sum of the gathered records to it once, rounds; h = what the stored state gives the reads."""
+    if c.T > 0:
+        clear_reads(c)
+    for line in T.serial(c.lines):
+        for x in T.serial(c.width):
+            c.total[x] = T.float32(0)
+        for group in T.serial(T.truncdiv(c.n[0] + TOGETHER - 1, TOGETHER)):
+            for x in T.serial(c.width):
+                c.total[x] = c.total[x] + c.gathered(group, line, x)
+        if c.fresh[0] == 0:
+            for x in T.serial(c.width):
+                c.total[x] = c.total[x] + c.state(line, x) * c.kept(line, x)
+        for x in T.serial(c.width):
+            c.arguments.state[c.state_at(line, x)] = c.rounded(c.total[x])
+        if c.T > 0:
+            read_line(c, line)
+
+
+@T.macro
+def read_line(c: Any, line: Any) -> None:
+    """Adds the share of a line just stored to h."""
+    for x in T.serial(c.width):
+        c.total[x] = c.state(line, x)
+    for t in T.serial(c.length[0]):
+        for read in c.reads:
+            if c.spec.layout == "VK":
+                sum_over_k(c, lambda k: c.total[k] * read.y[t, k], read.h, (t, line))
+            else:
+                for v in T.serial(c.V):
+                    read.h[t, v] = read.h[t, v] + c.total[v] * read.y[t, line]
+
+
+@T.macro
+def update(c: Any) -> None:
+    """The one token applied to the state: decayed, the writes added, rounded; a blank state is zero."""
+    for line in T.serial(c.lines):
+        if c.blank[0] == 0:
+            for x in T.serial(c.width):
+                c.total[x] = c.state(line, x) * c.token_decay(line, x) + c.written(line, x)
+        else:
+            for x in T.serial(c.width):
+                c.total[x] = c.written(line, x)
+        for x in T.serial(c.width):
+            c.arguments.state[c.state_at(line, x)] = c.rounded(c.total[x])
+
+
+# -- what comes out --------------------------------------------------------------------------------------------------
+
+
+@T.macro
+def solve(c: Any) -> None:
+    """Left vectors and outputs, token by token: a read is h, decayed over V, plus what earlier tokens of the window wrote."""
+    program = c.spec.program
+    for t in T.serial(c.length[0]):
+        for v in T.serial(c.V):
+            c.z[v] = T.float32(1)
+            for read in c.reads:
+                read.r[v] = T.float32(0)
+        if c.T > 1:
+            for back in T.serial(t):
+                for v in T.serial(c.V):
+                    for read in c.reads:
+                        read.r[v] = read.r[v] + c.z[v] * c.earlier(read, t, t - 1 - back, v)
+                if program.log_decay_value is not None:
+                    for v in T.serial(c.V):
+                        c.z[v] = c.z[v] * c.decay_v[t - 1 - back, v]
+        for v in T.serial(c.V):
+            for read in c.reads:
+                read.r[v] = read.r[v] + c.z[v] * read.h[t, v]
+        for write in c.writes:
+            for v in T.serial(c.V):
+                write.left[t, v] = c.value(program.lefts[write.number], t, v=v)
+        for v in T.serial(c.V):
+            c.arguments.out[c.out_at(t, v)] = T.cast(c.value(program.output, t, v=v), c.spec.io)
+
+
+@T.macro
+def append(c: Any) -> None:
+    """The record of every token."""
+    for t in T.serial(c.length[0]):
+        c.at[0] = common.record_row(c.base[0], c.n[0] + t, c.arguments.R)
+        for f in c.layout.fields:
+            if c.writes_field(f):
+                if f.axis is None:
+                    getattr(c.arguments, f.name)[c.field_at(f, 0)] = c.field_value(f, t, 0)
+                else:
+                    for x in T.serial(c.extent(f.axis)):
+                        getattr(c.arguments, f.name)[c.field_at(f, x)] = c.field_value(f, t, x)

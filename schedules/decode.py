@@ -1,0 +1,11 @@
+"""One token against checkpoint and records: a window of one, its record appended."""
+
+from __future__ import annotations
+
+from kvbuffer_codegen.ir.forms import KernelSpec
+from kvbuffer_codegen.schedules import Program, cpu_window
+from kvbuffer_codegen.schedules.space import CpuSchedule
+
+
+def cpu(spec: KernelSpec, schedule: CpuSchedule) -> Program:
+    return cpu_window.window(spec, schedule)

@@ -1,0 +1,11 @@
+"""A window of tokens against one read of the state, their records appended provisionally."""
+
+from __future__ import annotations
+
+from kvbuffer_codegen.ir.forms import KernelSpec
+from kvbuffer_codegen.schedules import Program, cpu_window
+from kvbuffer_codegen.schedules.space import CpuSchedule
+
+
+def cpu(spec: KernelSpec, schedule: CpuSchedule) -> Program:
+    return cpu_window.window(spec, schedule)
