@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from kvbuffer_codegen.artifact import SCHEMA, cpu_device, write_artifact
-from kvbuffer_codegen.compiler.lower import Lowered, device_ir, lower
+from kvbuffer_codegen.compiler.lower import Lowered, device_ir, lower, rename
 from kvbuffer_codegen.compiler.toolchain import Binary, Compiler, compile_source, find_compiler
 from kvbuffer_codegen.ir.forms import KernelSpec
-from kvbuffer_codegen.ir.signature import signature, to_dict
-from kvbuffer_codegen.schedules import program, space
+from kvbuffer_codegen.ir.signature import ScalarArg, signature, to_dict
+from kvbuffer_codegen.schedules import Program, program, space
 from kvbuffer_codegen.schedules.space import Schedule
 from kvbuffer_codegen.schedules.targets import Target
 
@@ -26,7 +26,7 @@ def emit(spec: KernelSpec, schedule: Schedule, target: Target) -> Lowered:
     Raises ``ValueError`` for an illegal schedule, :class:`~kvbuffer_codegen.compiler.lower.LoweringError` for a
     program that cannot become a kernel.
     """
-    made = program(spec, schedule, target)
+    made = _program(spec, schedule, target)
     return lower(made.func, target, name=spec.name, cells=made.cells)
 
 
@@ -58,8 +58,33 @@ def levels(spec: KernelSpec, schedule: Schedule, target: Target, level: str) -> 
         )
     if level in ("cuda", "c"):
         return emit(spec, schedule, target).source
-    func = program(spec, schedule, target).func
+    func = _program(spec, schedule, target).func
     return str(func.script()) + "\n" if level == "tilelang" else device_ir(func, target) + "\n"
+
+
+def _program(spec: KernelSpec, schedule: Schedule, target: Target) -> Program:
+    """The template's program, its arguments and run-time integers called as the signature says.
+
+    An assignment in a template, ``heads = a.HV``, renames the variable behind ``a.HV`` itself, and names are all that
+    ties a launch expression to a size.
+    """
+    made = program(spec, schedule, target)
+    for argument, parameter in zip(signature(spec), made.func.params, strict=False):
+        if isinstance(argument, ScalarArg):
+            rename(parameter, argument.name)
+            continue
+        buffer = made.func.buffer_map[parameter]
+        rename(buffer, argument.name)
+        for size, extent in zip(argument.shape, buffer.shape, strict=False):
+            if isinstance(size, str) and size.isidentifier():
+                rename(extent, size)
+        for axis in argument.free_strides:
+            rename(buffer.strides[axis], f"{argument.name}_s{axis}")
+        if argument.dtype == "index":
+            rename(buffer.shape[-1], f"{argument.name}_words")
+    if target.kind == "cpu":
+        rename(made.func.params[-1], "cell")
+    return made
 
 
 def manifest(

@@ -17,6 +17,14 @@ PROLOGUE = r"""#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
+template <typename To, typename From>
+static inline To bits_as(From from) {
+  static_assert(sizeof(To) == sizeof(From), "the bits of one value as another");
+  To to;
+  memcpy(&to, &from, sizeof(To));
+  return to;
+}
+
 #if defined(__AVX512FP16__)
 typedef _Float16 half;
 #elif defined(__aarch64__)
@@ -27,40 +35,24 @@ struct half {
   uint16_t bits;
   half() = default;
   explicit half(float value) {
-    uint32_t u;
-    memcpy(&u, &value, 4);
-    const uint32_t sign = (u >> 16) & 0x8000u, size = u & 0x7fffffffu;
+    const uint32_t u = bits_as<uint32_t>(value), size = u & 0x7fffffffu;
     const uint32_t normal = (size + 0xc8000fffu + ((size >> 13) & 1u)) >> 13;
-    float shifted;
-    memcpy(&shifted, &size, 4);
-    shifted += 0.5f;  // below 2^-14 the addition itself rounds to the spacing of subnormals, 2^-24
-    uint32_t subnormal;
-    memcpy(&subnormal, &shifted, 4);
-    subnormal -= 0x3f000000u;
-    const uint32_t huge = size > 0x7f800000u ? 0x7e00u : 0x7c00u;
+    // Below 2^-14 the addition itself rounds to the spacing of subnormals, 2^-24.
+    const uint32_t subnormal = bits_as<uint32_t>(bits_as<float>(size) + 0.5f) - 0x3f000000u;
     const uint32_t finite = size < 0x38800000u ? subnormal : normal;
-    bits = (uint16_t)(sign | (size >= 0x47800000u ? huge : finite));
+    const uint32_t huge = size > 0x7f800000u ? 0x7e00u : 0x7c00u;
+    bits = (uint16_t)(((u >> 16) & 0x8000u) | (size >= 0x47800000u ? huge : finite));
   }
   operator float() const {
     const uint32_t size = (uint32_t)(bits & 0x7fffu) << 13;
     const uint32_t normal = (size + 0x38000000u) | (size >= 0x0f800000u ? 0x7f800000u : 0u);  // infinity and NaN
-    const float small = (float)(int32_t)(bits & 0x3ffu) * 0x1p-24f;
-    uint32_t subnormal;
-    memcpy(&subnormal, &small, 4);
-    const uint32_t u = ((uint32_t)(bits & 0x8000u) << 16) | (size < 0x00800000u ? subnormal : normal);
-    float value;
-    memcpy(&value, &u, 4);
-    return value;
+    const uint32_t subnormal = bits_as<uint32_t>((float)(int32_t)(bits & 0x3ffu) * 0x1p-24f);
+    return bits_as<float>(((uint32_t)(bits & 0x8000u) << 16) | (size < 0x00800000u ? subnormal : normal));
   }
 };
 #endif
 
-static inline float power_of_two(int32_t n) {
-  const int32_t bits = (n + 127) << 23;
-  float value;
-  memcpy(&value, &bits, 4);
-  return value;
-}
+static inline float power_of_two(int32_t n) { return bits_as<float>((n + 127) << 23); }
 
 // e^x to 1.5 ulp (polynomial of Cephes' expf); 0 at -infinity, infinity above 88.73, NaN stays NaN.
 static inline float exp_float(float x) {
@@ -95,6 +87,8 @@ def cpu_source(emitted: str, emitted_name: str, entry: str, parameters: Sequence
     # No form lets a tensor that is written overlap another one, so loops need no checks for it.
     declared = definition[1].replace("* ", "* __restrict__ ")
     body = re.sub(r"\bexpf\(", "exp_float(", definition[2])
+    # TileLang takes the address of what it reinterprets, which need not have one.
+    body = re.sub(r"\*\((\w+) \*\)\(&\(", r"bits_as<\1>((", body)
     return "\n".join(
         (
             PROLOGUE,

@@ -17,14 +17,23 @@ from kvbuffer_codegen.schedules.targets import Target
 tirx, post_order_visit = tvm.tirx, tvm.tirx.stmt_functor.post_order_visit
 logging.getLogger("tilelang").setLevel(logging.WARNING)
 
-#: How TileLang lowers, per kind of target.
+#: How TileLang lowers, per kind of target. (It reads loops in textual order when it warns of buffers without a value.)
 PASSES: dict[str, dict[str, bool]] = {
     # Its vector structs lack casts and shifts, and g++ vectorises plain loops itself. Its bounds guards would stand
     # inside those loops: a CPU program keeps every index in range by its own conditions.
-    "cpu": {"tirx.disable_vectorize": True, "tl.disable_safe_memory_legalize": True},
+    "cpu": {
+        "tirx.disable_vectorize": True,
+        "tl.disable_safe_memory_legalize": True,
+        "tl.disable_buffer_init_check": True,
+    },
     # Warp-specialised pipelines have compiled clean and computed wrong numbers; tensor maps would have to be encoded
     # by the launchers.
-    "cuda": {"tl.disable_warp_specialized": True, "tl.disable_tma_lower": True},
+    "cuda": {
+        "tl.disable_warp_specialized": True,
+        "tl.disable_tma_lower": True,
+        "tl.disable_safe_memory_legalize": True,  # as on a CPU; its guards would also cost every 16-byte access
+        "tl.disable_buffer_init_check": True,
+    },
 }
 
 
@@ -95,6 +104,12 @@ def lower(func: Any, target: Target, *, name: str | None = None, cells: str | No
 def device_ir(func: Any, target: Target) -> str:
     """The lowered device function of ``func`` as TIR script."""
     return str(_device(func, target).module.script())
+
+
+def rename(value: Any, name: str) -> None:
+    """Call a TIR variable or buffer ``name``, in place; any other expression, such as ``HV // 2``, is left alone."""
+    if isinstance(value, tirx.Var | tirx.Buffer):
+        tvm.script.ir_builder.IRBuilder.name(name, value)
 
 
 def _cpu(
