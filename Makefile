@@ -14,7 +14,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 TORCH_INDEX ?=
 TORCH_URL = $(if $(filter cpu,$(TORCH_INDEX)),https://download.pytorch.org/whl/cpu,$(TORCH_INDEX))
-PIP := $(BIN)/python -m pip --disable-pip-version-check install -q -c constraints.txt
+PIP := $(BIN)/python -m pip --disable-pip-version-check install -c constraints.txt
 SYSTEM_NVCC = $(shell command -v nvcc || ls $${CUDA_HOME:-/usr/local/cuda}/bin/nvcc 2>/dev/null)
 ARGS ?=
 
@@ -45,21 +45,22 @@ preflight:
 	@sh .ci/preflight "$(PYTHON)"
 
 $(VENV)/.torch: constraints.txt | preflight
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) "setuptools>=77" torch $(if $(TORCH_URL),--index-url $(TORCH_URL) --extra-index-url https://pypi.org/simple)
+	@echo "Setting up $(VENV): PyTorch first (the CUDA build is large; TORCH_INDEX=cpu takes the CPU build)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) "setuptools>=77" torch $(if $(TORCH_URL),--index-url $(TORCH_URL) --extra-index-url https://pypi.org/simple)
 	@touch $@
 
 $(VENV)/.demo: pyproject.toml $(VENV)/.torch
-	$(PIP) -e ".[demo]"
+	@$(PIP) -q -e ".[demo]"
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml $(VENV)/.torch
-	$(PIP) -e ".[dev]"
+	@$(PIP) -q -e ".[dev]"
 	@touch $@ $(VENV)/.demo
 
 # Cubins are built with the system's nvcc, or with the one from the wheels where there is none.
 $(VENV)/.nvcc: $(VENV)/.dev
-	$(if $(SYSTEM_NVCC),,$(PIP) -e ".[cuda-build]")
+	$(if $(SYSTEM_NVCC),,$(PIP) -q -e ".[cuda-build]")
 	@touch $@
 
 clean:
