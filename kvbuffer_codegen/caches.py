@@ -32,7 +32,7 @@ def cache_folder(*parts: str) -> Path:
             reason = distrust(step, step.stat())
         except OSError as error:
             raise CacheError(
-                f"the cache folder {step} cannot be made ({error.strerror}): set {CACHE_VARIABLE} to one that can"
+                f"the cache folder {step} cannot be made ({error.strerror}): set {CACHE_VARIABLE} to one that can be"
             ) from error
         if reason:
             raise CacheError(f"refused cache folder: {reason}, or set {CACHE_VARIABLE} to a folder of your own")

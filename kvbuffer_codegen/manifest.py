@@ -259,8 +259,8 @@ _MANIFEST = _object(
         "launch": _object(
             {
                 "entry": _IDENTIFIER,
-                "grid": _list(_expression, 3, 3),
-                "block": _list(_expression, 3, 3),
+                "grid": _list(_expression, 1, 3),
+                "block": _list(_expression, 1, 3),
                 "shared": _integer(0, 2**20),
                 "arguments": _list(
                     _either(lambda value: isinstance(value, dict) and "pointer" in value, _POINTER, _INTEGER), 0, 256

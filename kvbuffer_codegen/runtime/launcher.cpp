@@ -1,0 +1,376 @@
+// The native launcher: checks the arguments of one call against a packed plan (plan.py: Plan.pack), works out the launch, and starts it.
+//
+// One binary serves every kernel. Of TVM-FFI only the C API is used; of CUDA nothing but four functions of the driver, whose addresses
+// the loader hands in. A call allocates nothing and synchronises nothing. It returns a status and no message: where it refuses a call,
+// plan.py carries out the same checks in Python and says why.
+
+#include <tvm/ffi/c_api.h>
+#include <tvm/ffi/extra/c_env_api.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+namespace {
+
+// Low three bits of a call's result; the rest is the driver's or the kernel's own code.
+enum Status : int64_t { kDone = 0, kRefused = 1, kUnprepared = 2, kFailed = 3 };
+
+constexpr int kMaxSymbols = 512, kMaxSlots = 256, kMaxArguments = 64, kMaxAxes = 6, kMaxStack = 64, kMaxDevices = 64;
+constexpr int64_t kGridLimits[3] = {(int64_t{1} << 31) - 1, 65535, 65535};
+
+struct Step {
+  int64_t op, value;
+};
+using Program = std::vector<Step>;
+
+struct Axis {
+  int64_t symbol, offset;  // symbol + offset binds the symbol at first sight; symbol -1: the size is offset
+  Program size;            // where not empty: checked when every symbol is bound
+  int64_t stride;          // symbol of a free stride; -1: contiguous
+};
+
+struct Argument {
+  bool tensor;
+  int64_t symbol;  // of a scalar
+  int64_t code, bits, words, align, written;  // bits 0: an index tensor, 32 or 64 bits
+  std::vector<Axis> axes;
+};
+
+struct Slot {
+  int64_t kind;  // 0 pointer, 1 int32, 2 int64, 3 float32
+  int64_t argument;
+  Program value;
+};
+
+// The driver's launch record (cuda.h: CUlaunchConfig).
+struct LaunchConfig {
+  unsigned grid[3], block[3], shared;
+  void* stream;
+  void* attributes;
+  unsigned attribute_count;
+};
+
+struct Driver {
+  int (*launch)(const LaunchConfig*, void* function, void** arguments, void** extra);
+  int (*current)(void** context);
+  int (*push)(void* context);
+  int (*pop)(void** context);
+};
+
+using CpuEntry = int32_t (*)(const uint64_t* arguments, const int64_t* grid);
+
+struct Prepared {
+  void* context = nullptr;
+  std::atomic<void*> function{nullptr};
+};
+
+struct Kernel {
+  int64_t device_type, symbols, batch, shared;
+  std::vector<Argument> arguments;
+  std::vector<Program> constraints;
+  Program grid[3], block[3];
+  std::vector<Slot> slots;
+  Driver driver;
+  Prepared devices[kMaxDevices];
+};
+
+// --- reading a packed plan; plan.py wrote it from a validated manifest
+
+struct Reader {
+  const int64_t *at, *end;
+  bool bad = false;
+
+  int64_t next() {
+    if (at == end) bad = true;
+    return bad ? 0 : *at++;
+  }
+  int64_t next(int64_t low, int64_t high) {
+    int64_t value = next();
+    if (value < low || value > high) bad = true;
+    return bad ? low : value;
+  }
+  Program program(int64_t symbols) {
+    Program result(next(0, 4096));
+    int64_t depth = 0;
+    for (Step& step : result) {
+      step = {next(0, 7), next()};
+      depth += step.op < 2 ? 1 : -1;
+      if (depth < 1 || depth > kMaxStack || (step.op == 1 && (step.value < 0 || step.value >= symbols))) bad = true;
+    }
+    return result;
+  }
+};
+
+bool Read(Reader& in, Kernel& k) {
+  k.device_type = in.next(1, 2);
+  k.symbols = in.next(0, kMaxSymbols);
+  int64_t last = k.symbols - 1;
+  k.batch = in.next(-1, last);
+  k.shared = in.next(0, 1 << 20);
+  k.arguments.resize(in.next(0, kMaxArguments));
+  for (Argument& a : k.arguments) {
+    a.tensor = in.next(0, 1);
+    if (!a.tensor) {
+      a.symbol = in.next(0, last);
+      continue;
+    }
+    a.code = in.next(0, 255), a.bits = in.next(0, 64), a.words = in.next(-1, last);
+    a.align = in.next(1, 4096), a.written = in.next(0, 1);
+    a.axes.resize(in.next(0, kMaxAxes));
+    for (Axis& axis : a.axes) {
+      axis.symbol = in.next(-1, last), axis.offset = in.next();
+      axis.size = in.program(k.symbols);
+      axis.stride = in.next(-1, last);
+    }
+  }
+  k.constraints.resize(in.next(0, 64));
+  for (Program& p : k.constraints) p = in.program(k.symbols);
+  for (Program& p : k.grid) p = in.program(k.symbols);
+  for (Program& p : k.block) p = in.program(k.symbols);
+  k.slots.resize(in.next(0, kMaxSlots));
+  for (Slot& s : k.slots) {
+    s.kind = in.next(0, 3);
+    if (s.kind) {
+      s.value = in.program(k.symbols);
+    } else {
+      s.argument = in.next(0, static_cast<int64_t>(k.arguments.size()) - 1);
+      if (!in.bad && !k.arguments[s.argument].tensor) in.bad = true;
+    }
+  }
+  return !in.bad && in.at == in.end;
+}
+
+// --- one call
+
+bool Evaluate(const Program& program, const int64_t* values, int64_t* result) {
+  int64_t stack[kMaxStack], *top = stack - 1;
+  for (const Step& step : program) {
+    if (step.op < 2) {
+      *++top = step.op ? values[step.value] : step.value;
+      continue;
+    }
+    int64_t b = *top--, a = *top;
+    switch (step.op) {
+      case 2: if (__builtin_add_overflow(a, b, top)) return false; break;
+      case 3: if (__builtin_sub_overflow(a, b, top)) return false; break;
+      case 4: if (__builtin_mul_overflow(a, b, top)) return false; break;
+      case 5:
+        if (b == 0 || (a == INT64_MIN && b == -1)) return false;
+        *top = a / b - (a % b != 0 && (a < 0) != (b < 0));
+        break;
+      case 6: *top = a > b ? a : b; break;
+      default: *top = a < b ? a : b;
+    }
+  }
+  *result = *top;
+  return true;
+}
+
+// Whether two elements share memory: axes in order of stride, each stride beyond the reach of the axes before it.
+bool Overlaps(const DLTensor& t, const int64_t* strides) {
+  int order[kMaxAxes];
+  for (int i = 0; i < t.ndim; ++i) {
+    int j = i;
+    for (; j > 0 && strides[order[j - 1]] > strides[i]; --j) order[j] = order[j - 1];
+    order[j] = i;
+  }
+  int64_t reach = 0;
+  for (int i = 0; i < t.ndim; ++i) {
+    int64_t size = t.shape[order[i]], stride = strides[order[i]];
+    if (size == 1) continue;
+    if (stride <= reach) return true;
+    reach += stride * (size - 1);
+  }
+  return false;
+}
+
+const DLTensor* AsTensor(const TVMFFIAny& any) {
+  if (any.type_index == kTVMFFITensor) return TVMFFITensorGetDLTensorPtr(any.v_obj);
+  return any.type_index == kTVMFFIDLTensorPtr ? static_cast<const DLTensor*>(any.v_ptr) : nullptr;
+}
+
+char* Address(const DLTensor& t) { return static_cast<char*>(t.data) + t.byte_offset; }
+
+constexpr int64_t kUnbound = INT64_MIN;
+
+bool CheckTensor(const Argument& a, const DLTensor& t, int64_t* values) {
+  int64_t bits = t.dtype.bits, item = bits / 8, words = 1;
+  if (t.dtype.code != a.code || t.dtype.lanes != 1 || t.ndim != static_cast<int>(a.axes.size())) return false;
+  if (a.bits ? bits != a.bits : bits != 32 && bits != 64) return false;
+  if (!a.bits) values[a.words] = words = bits / 32;
+  bool empty = false;
+  for (int i = 0; i < t.ndim; ++i) {
+    const Axis& axis = a.axes[i];
+    empty |= t.shape[i] == 0;
+    if (!axis.size.empty()) continue;
+    int64_t expected = axis.offset;
+    if (axis.symbol >= 0) {
+      int64_t& value = values[axis.symbol];
+      if (value == kUnbound) value = t.shape[i] - axis.offset;
+      if (value < 0) return false;
+      expected += value;
+    }
+    if (t.shape[i] != expected) return false;
+  }
+  int64_t dense[kMaxAxes], *strides = t.strides;
+  if (!strides) {  // DLPack: a dense tensor may leave them out
+    int64_t step = 1;
+    for (int i = t.ndim - 1; i >= 0; step *= t.shape[i--]) dense[i] = step;
+    strides = dense;
+  }
+  int64_t expected = 1;
+  for (int i = t.ndim - 1; i >= 0; --i) {
+    bool skipped = empty || t.shape[i] == 1;
+    int64_t stride = skipped ? 0 : strides[i];
+    if (a.axes[i].stride >= 0) {
+      values[a.axes[i].stride] = stride * words;
+      if (stride * item % a.align) return false;
+    } else if (!skipped && stride != expected) {
+      return false;
+    }
+    expected = (skipped ? expected : stride) * t.shape[i];
+  }
+  if (empty) return true;
+  return reinterpret_cast<uintptr_t>(Address(t)) % a.align == 0 && !(a.written && Overlaps(t, strides));
+}
+
+bool Bind(const Kernel& k, const TVMFFIAny* args, int32_t count, const DLTensor** tensors, int64_t* values, DLDevice* device) {
+  if (count != static_cast<int32_t>(k.arguments.size())) return false;
+  for (int64_t i = 0; i < k.symbols; ++i) values[i] = kUnbound;
+  const DLTensor* first = nullptr;
+  for (int i = 0; i < count; ++i) {
+    const Argument& a = k.arguments[i];
+    if (!a.tensor) {
+      if (args[i].type_index != kTVMFFIInt || args[i].v_int64 != static_cast<int32_t>(args[i].v_int64)) return false;
+      values[a.symbol] = args[i].v_int64;
+      continue;
+    }
+    const DLTensor* t = tensors[i] = AsTensor(args[i]);
+    if (!t || t->device.device_type != k.device_type) return false;
+    if (!first) first = t;
+    if (t->device.device_id != first->device.device_id || !CheckTensor(a, *t, values)) return false;
+  }
+  for (int i = 0; i < count; ++i) {
+    const std::vector<Axis>& axes = k.arguments[i].axes;
+    for (size_t j = 0; j < axes.size(); ++j) {
+      int64_t size;
+      if (!axes[j].size.empty() && (!Evaluate(axes[j].size, values, &size) || size != tensors[i]->shape[j])) return false;
+    }
+  }
+  for (const Program& p : k.constraints) {
+    int64_t value;
+    if (!Evaluate(p, values, &value) || value < 0) return false;
+  }
+  if (first) *device = first->device;
+  return true;
+}
+
+int64_t LaunchCuda(const Kernel& k, const Prepared& on, DLDevice device, const int64_t* grid, const int64_t* block, uint64_t* slots) {
+  LaunchConfig config{};
+  for (int i = 0; i < 3; ++i) config.grid[i] = grid[i], config.block[i] = block[i];
+  config.shared = k.shared;
+  config.stream = TVMFFIEnvGetStream(device.device_type, device.device_id);  // torch's current stream of this device
+  void *pointers[kMaxSlots], *before = nullptr;
+  for (size_t i = 0; i < k.slots.size(); ++i) pointers[i] = &slots[i];
+  // The default stream belongs to the current context, which may be another device's or, on a fresh thread, none.
+  int code = k.driver.current(&before);
+  bool foreign = !code && before != on.context;
+  if (foreign) code = k.driver.push(on.context);
+  if (code) return code;
+  code = k.driver.launch(&config, on.function.load(std::memory_order_relaxed), pointers, nullptr);
+  if (foreign) k.driver.pop(&before);
+  return code;
+}
+
+int64_t Call(Kernel& k, const TVMFFIAny* args, int32_t count) {
+  const DLTensor* tensors[kMaxArguments];
+  int64_t values[kMaxSymbols], grid[3], block[3];
+  DLDevice device{static_cast<DLDeviceType>(k.device_type), 0};
+  if (!Bind(k, args, count, tensors, values, &device)) return kRefused;
+  if (k.batch >= 0 && values[k.batch] == 0) return kDone;
+  bool nothing = false;
+  for (int i = 0; i < 3; ++i) {
+    if (!Evaluate(k.grid[i], values, &grid[i]) || grid[i] < 0) return kRefused;
+    nothing |= grid[i] == 0;
+  }
+  if (nothing) return kDone;
+  for (int i = 0; i < 3; ++i) {
+    if (k.device_type != kDLCPU && grid[i] > kGridLimits[i]) return kRefused;
+    if (!Evaluate(k.block[i], values, &block[i]) || block[i] < 1 || block[i] > 1024) return kRefused;
+  }
+  uint64_t slots[kMaxSlots];
+  for (size_t i = 0; i < k.slots.size(); ++i) {
+    const Slot& s = k.slots[i];
+    int64_t value;
+    if (s.kind == 0) {
+      slots[i] = reinterpret_cast<uint64_t>(Address(*tensors[s.argument]));
+    } else if (!Evaluate(s.value, values, &value) || (s.kind == 1 && value != static_cast<int32_t>(value))) {
+      return kRefused;
+    } else if (s.kind == 3) {
+      float number = static_cast<float>(value);
+      slots[i] = 0;
+      std::memcpy(&slots[i], &number, sizeof number);
+    } else {
+      slots[i] = static_cast<uint64_t>(value);
+    }
+  }
+  if (device.device_id < 0 || device.device_id >= kMaxDevices) return kUnprepared;
+  const Prepared& on = k.devices[device.device_id];
+  void* function = on.function.load(std::memory_order_acquire);
+  if (!function) return kUnprepared;
+  int64_t code = k.driver.launch ? LaunchCuda(k, on, device, grid, block, slots)
+                                 : reinterpret_cast<CpuEntry>(function)(slots, grid);
+  return code ? code * 8 + kFailed : kDone;
+}
+
+int CallPacked(void* self, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
+  result->type_index = kTVMFFIInt;
+  result->v_int64 = Call(*static_cast<Kernel*>(self), args, count);
+  return 0;
+}
+
+int Fail(const char* message) {
+  TVMFFIErrorSetRaisedFromCStr("RuntimeError", message);
+  return -1;
+}
+
+}  // namespace
+
+// create(plan, length, launch, current, push, pop) -> kernel: addresses as integers, those of the driver 0 for a CPU.
+extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_create(void*, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
+  if (count != 6) return Fail("create takes 6 integers");
+  const int64_t* plan = reinterpret_cast<const int64_t*>(args[0].v_int64);
+  Reader in{plan, plan + args[1].v_int64};
+  Kernel* kernel = new Kernel;
+  if (!Read(in, *kernel)) {
+    delete kernel;
+    return Fail("the plan does not fit this launcher");
+  }
+  static_assert(sizeof(Driver) == 4 * sizeof(int64_t), "four addresses");
+  for (int i = 0; i < 4; ++i) std::memcpy(reinterpret_cast<char*>(&kernel->driver) + 8 * i, &args[2 + i].v_int64, 8);
+  result->type_index = kTVMFFIInt;
+  result->v_int64 = reinterpret_cast<int64_t>(kernel);
+  return 0;
+}
+
+// function(kernel) -> the callable, which owns the kernel: to be asked for once.
+extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_function(void*, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
+  if (count != 1) return Fail("function takes a kernel");
+  TVMFFIObjectHandle handle;
+  void* kernel = reinterpret_cast<void*>(args[0].v_int64);
+  if (TVMFFIFunctionCreate(kernel, CallPacked, [](void* self) { delete static_cast<Kernel*>(self); }, &handle)) return -1;
+  result->type_index = kTVMFFIFunction;
+  result->v_obj = static_cast<TVMFFIObject*>(handle);
+  return 0;
+}
+
+// prepare(kernel, device, context, function): what to start on this device.
+extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_prepare(void*, const TVMFFIAny* args, int32_t count, TVMFFIAny*) {
+  if (count != 4 || args[1].v_int64 < 0 || args[1].v_int64 >= kMaxDevices) return Fail("prepare takes a kernel and a device from 0 to 63");
+  Prepared& on = reinterpret_cast<Kernel*>(args[0].v_int64)->devices[args[1].v_int64];
+  on.context = reinterpret_cast<void*>(args[2].v_int64);
+  on.function.store(reinterpret_cast<void*>(args[3].v_int64), std::memory_order_release);
+  return 0;
+}

@@ -1,0 +1,503 @@
+"""Both launchers against one suite: what a kernel is given, what is refused and with which words, and what a call
+costs."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny_kernels import MOCK_CUDA, RECORDER, SIZES, arguments_of, build_c, expected_slots, manifest_of, spec_of
+
+from kvbuffer_codegen.artifact import Artifact, ArtifactError, read_artifact, write_artifact
+from kvbuffer_codegen.ir.forms import KernelSpec
+from kvbuffer_codegen.runtime import cuda_driver, launcher, loader
+from kvbuffer_codegen.runtime.errors import ArgumentError, KernelError
+from kvbuffer_codegen.runtime.loader import Kernel, load_artifact
+from kvbuffer_codegen.runtime.plan import Plan
+
+FORMS = ("decode", "verify", "flush", "step", "advance", "commit")
+
+
+@pytest.fixture(params=["native", "ctypes"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Callable[[KernelSpec], Artifact]:
+    built: dict[KernelSpec, Artifact] = {}
+
+    def of(spec: KernelSpec) -> Artifact:
+        if spec not in built:
+            folder = tmp_path_factory.mktemp("artifact")
+            manifest = manifest_of(spec)
+            slots = len(manifest["launch"]["arguments"])
+            binary = build_c(RECORDER, folder / "kernel.so", f"-DSLOTS={slots}").read_bytes()
+            built[spec] = read_artifact(write_artifact(folder / "kernel", manifest, {"kernel.so": binary}))
+        return built[spec]
+
+    return of
+
+
+def recorded(kernel: Kernel, count: int) -> tuple[list[int], list[int]]:
+    library = kernel.module.library
+    slots = (ctypes.c_uint64 * count).in_dll(library, "recorded")
+    return list(slots), list((ctypes.c_int64 * 3).in_dll(library, "recorded_grid"))
+
+
+def calls(kernel: Kernel) -> int:
+    return ctypes.c_int32.in_dll(kernel.module.library, "calls").value
+
+
+# --- what the kernel is given
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_pointer_stride_and_size_arrives(artifacts: Any, kind: str, form: str) -> None:
+    spec = spec_of(form)
+    kernel = load_artifact(artifacts(spec), launcher=kind)
+    given = arguments_of(spec)
+    kernel(*given.values())
+    expected = expected_slots(spec, given)
+    assert recorded(kernel, len(expected)) == (expected, [3, 2, 1])
+
+
+def test_arguments_by_name(artifacts: Any, kind: str) -> None:
+    spec = spec_of()
+    kernel = load_artifact(artifacts(spec), launcher=kind)
+    given = arguments_of(spec)
+    first, *rest = given
+    kernel(given[first], **{name: given[name] for name in reversed(rest)})
+    assert recorded(kernel, 3)[0] == expected_slots(spec, given)[:3]
+
+
+def test_strided_views(artifacts: Any, kind: str) -> None:
+    """q, k, v as slices of one packed tensor, a pool with gaps, indices with a stride and of 64 bits, gates of any
+    stride."""
+    spec = spec_of()
+    kernel = load_artifact(artifacts(spec), launcher=kind)
+    packed = torch.zeros(3, 2 * 2 * 16 + 4 * 16, dtype=torch.bfloat16)
+    given = arguments_of(
+        spec,
+        q=packed[:, :32].view(3, 2, 16),
+        k=packed[:, 32:64].view(3, 2, 16),
+        v=packed[:, 64:].view(3, 4, 16),
+        state=torch.zeros(10, 8, 16, 32)[::2, ::2, :, :16],
+        cursors=torch.zeros(9, 6, dtype=torch.int32)[2:7],
+        slots=torch.zeros(3, 5, dtype=torch.int64)[:, 2],
+        rings=torch.zeros(9, dtype=torch.int32)[::3],
+    )
+    for name, value in given.items():
+        if value.dtype == torch.bfloat16 and value.ndim == 2:
+            given[name] = torch.zeros(4, 7, dtype=torch.bfloat16)[:, ::2].t()[:3] if value.shape == (3, 4) else value
+    kernel(*given.values())
+    expected = expected_slots(spec, given)
+    assert recorded(kernel, len(expected))[0] == expected
+
+
+def test_axes_of_size_one_have_no_stride(artifacts: Any, kind: str) -> None:
+    """A stride that is never stepped along may be anything; the kernel is given 0."""
+    spec = spec_of()
+    kernel = load_artifact(artifacts(spec), launcher=kind)
+    sizes = {"B": 1, "P": 1}
+    given = arguments_of(spec, sizes)
+    given["q"] = torch.zeros(64, dtype=torch.bfloat16).as_strided((1, 2, 16), (7, 16, 1))
+    given["state"] = torch.zeros(2000).as_strided((1, 4, 16, 16), (3, 256, 16, 1))
+    kernel(*given.values())
+    expected = expected_slots(spec, given, sizes)
+    assert recorded(kernel, len(expected))[0] == expected
+
+
+@pytest.mark.parametrize("empty", ["B", "P"])
+def test_nothing_to_do(artifacts: Any, kind: str, empty: str) -> None:
+    spec = spec_of()
+    kernel = load_artifact(artifacts(spec), launcher=kind)
+    given = arguments_of(spec, {empty: 0})
+    kernel(*given.values())
+    assert calls(kernel) == (empty != "B")
+    with pytest.raises(ArgumentError, match="q has dtype float64"):
+        kernel(*{**given, "q": given["q"].double()}.values())
+
+
+def test_parameters_may_require_gradients(artifacts: Any, kind: str) -> None:
+    spec = spec_of()
+    kernel = load_artifact(artifacts(spec), launcher=kind)
+    given = arguments_of(spec)
+    for name, value in given.items():
+        if name in ("A_log", "dt_bias"):
+            given[name] = torch.nn.Parameter(value)
+    kernel(*given.values())
+    assert calls(kernel) == 1
+
+
+# --- what is refused
+
+
+def changed(name: str, change: Callable[[torch.Tensor], Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return lambda given: {**given, name: change(given[name])}
+
+
+def misaligned(t: torch.Tensor) -> torch.Tensor:
+    return torch.zeros(t.numel() + 1, dtype=t.dtype)[1:].view(t.shape)
+
+
+NEGATIVE: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = {
+    "dtype": (changed("q", lambda t: t.half()), r"q has dtype float16; accepted: bfloat16; use .to\(torch.bfloat16\)"),
+    "state dtype": (changed("state", lambda t: t.bfloat16()), "state has dtype bfloat16; accepted: float32; use .*, or load"),
+    "index dtype": (changed("slots", lambda t: t.float()), "slots has dtype float32; accepted: int32 or int64"),
+    "index uint8": (changed("rings", lambda t: t.to(torch.uint8)), "rings has dtype uint8; accepted: int32 or int64"),
+    "cursors int64": (changed("cursors", lambda t: t.long()), "cursors has dtype int64; accepted: int32"),
+    "axes": (changed("q", lambda t: t[0]), r"q has 2 axes, shape \(2, 16\); accepted: 3 axes, shape \(B, H, 16\)"),
+    "index axes": (changed("slots", lambda t: t[:, None]), r"slots has 2 axes.*accepted: 1 axes, shape \(B\)"),
+    "size": (changed("q", lambda t: torch.zeros(3, 2, 32).bfloat16()), r"q has size 32 in axis 2.*accepted: 16 there"),
+    "batch": (changed("rings", lambda t: t[:2]), r"rings has size 2 in axis 0, shape \(2,\); accepted: B = 3, as in slots"),
+    "cursors columns": (changed("cursors", lambda t: t[:, :5].contiguous()), r"cursors has size 5.*P \+ 1 = 6, as in state"),
+    "cursors rows": (changed("cursors", lambda t: t[:4]), "cursors has size 4 in axis 0.*accepted: 5 there"),
+    "transposed state": (
+        changed("state", lambda t: t.transpose(2, 3)),
+        r"state has stride 16 in axis 3.*accepted: 1 there.*is the state of the other layout\? Load the kernel with it",
+    ),
+    "inner stride": (
+        changed("q", lambda t: torch.zeros(3, 2, 32).bfloat16()[..., ::2]),
+        "q has stride 2 in axis 2, .*accepted: 1 there; lay it out so that axis 2 is contiguous",
+    ),
+    "expanded axis": (
+        changed("q", lambda t: t[..., :1].expand(3, 2, 16)), "q has stride 0 in axis 2.*accepted: 1 there"
+    ),
+    "base address": (
+        changed("state", misaligned), "state has a base address that is not a multiple of 16 bytes; .*pad it to multiples of 4 elem"
+    ),
+    "stride alignment": (
+        changed("k", lambda t: torch.zeros(3, 2, 20).bfloat16()[..., :16]),
+        "k has stride 20 in axis 1 that is not a multiple of 16 bytes; .*pad it to multiples of 8 elements",
+    ),
+    "written twice": (
+        changed("out", lambda t: t[:, :1].expand(3, 4, 16)), "out has elements that share memory.*was not expanded"
+    ),
+    "rows overlap": (
+        changed("state", lambda t: t.as_strided(t.shape, (512, 256, 16, 1))), "state has elements that share memory"
+    ),
+    "short ring": (
+        lambda given: {n: v[:, :4] if v.shape[:2] == (4, 7) else v for n, v in given.items()},
+        r"gives R = 4; accepted: a ring of R >= max\(buffer, kv_only, window\) \+ window = 5 rows",
+    ),
+    "ratio": (
+        lambda given: {n: v[:, :1] if n in ("q", "k") else v[:, :, :1] if v.shape[:3] == (4, 7, 2) else v for n, v in given.items()},
+        "gives H = 1, HV = 4; accepted: HV = 2",
+    ),
+    "device": (changed("v", lambda t: t.to("meta")), "v is on meta; accepted: a cpu device; move it there"),
+    "sparse": (changed("q", lambda t: t.to_sparse()), "q has layout torch.sparse_coo; accepted: torch.strided"),
+    "None": (changed("out", lambda t: None), "out is None; accepted: a torch.Tensor"),
+    "number": (changed("slots", lambda t: 1), "slots is of type int; accepted: a torch.Tensor"),
+    "list": (changed("slots", lambda t: [0, 1, 2]), "slots is of type list; accepted: a torch.Tensor"),
+    "text": (changed("q", lambda t: "q"), "q is of type str; accepted: a torch.Tensor"),
+    "missing": (lambda given: {n: v for n, v in given.items() if n != "out"}, "out is missing; accepted: state, .*or by name"),
+    "one more": (lambda given: {**given, "z": 1}, "arguments are given; accepted: .*: state, "),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", NEGATIVE)
+def test_refused_by_name(artifacts: Any, kind: str, case: str) -> None:
+    spec = spec_of()
+    kernel = load_artifact(artifacts(spec), launcher=kind)
+    change, message = NEGATIVE[case]
+    with pytest.raises(ArgumentError, match=message) as caught:
+        kernel(*change(arguments_of(spec)).values())
+    assert str(caught.value).startswith(kernel.name)
+    assert "\n" not in str(caught.value)
+    assert calls(kernel) == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (2**31, "buffer is 2147483648; accepted: -2147483648 to 2147483647"),
+        (2**70, "buffer is 1180591620717411303424; accepted"),
+        (1.0, "buffer is of type float; accepted: an int"),
+        (True, "buffer is of type bool; accepted: an int"),
+        (None, "buffer is None; accepted: an int"),
+        (torch.tensor(3), "buffer is of type torch.Tensor; accepted: an int"),
+    ],
+)
+def test_refused_scalars(artifacts: Any, kind: str, value: Any, message: str) -> None:
+    spec = spec_of("advance")
+    kernel = load_artifact(artifacts(spec), launcher=kind)
+    with pytest.raises(ArgumentError, match=message):
+        kernel(*arguments_of(spec, buffer=value).values())
+    assert calls(kernel) == 0
+
+
+def test_refused_names(artifacts: Any, kind: str) -> None:
+    spec = spec_of("advance")
+    kernel = load_artifact(artifacts(spec), launcher=kind)
+    given = arguments_of(spec)
+    with pytest.raises(
+        ArgumentError, match="z is not an argument; accepted: cursors, slots, form, buffer, kv_only, ring"
+    ):
+        kernel(**given, z=1)
+    with pytest.raises(ArgumentError, match="cursors is given twice"):
+        kernel(given["cursors"], **given)
+    with pytest.raises(ArgumentError, match="form, ring is missing"):
+        kernel(**{n: v for n, v in given.items() if n not in ("form", "ring")})
+
+
+def test_cursors_bind_slots_where_no_state_does(artifacts: Any, kind: str) -> None:
+    spec = spec_of("advance")
+    kernel = load_artifact(artifacts(spec), launcher=kind)
+    with pytest.raises(ArgumentError, match=r"cursors has size 0 in axis 1"):
+        kernel(*arguments_of(spec, cursors=torch.zeros(5, 0, dtype=torch.int32)).values())
+
+
+def test_integers_too_large_for_the_kernel(artifacts: Any, kind: str) -> None:
+    """A size beyond int32 is refused, not cut: an expanded tensor has one without having the memory."""
+    spec = spec_of("flush")
+    artifact = artifacts(spec)
+    kernel = load_artifact(artifact, launcher=kind)
+    given = arguments_of(spec)
+    huge = torch.zeros(1, dtype=torch.int32).expand(2**31)
+    with pytest.raises(
+        ArgumentError, match=r"B = 2147483648 gives the kernel's int32 argument 2147483648; accepted: -2147483648"
+    ):
+        kernel(*{**given, "slots": huge, "rings": huge}.values())
+    assert calls(kernel) == 0
+
+
+def test_failure_of_the_kernel_itself(artifacts: Any, kind: str) -> None:
+    spec = spec_of("commit")
+    kernel = load_artifact(artifacts(spec), launcher=kind)
+    for answer in (3, -1):
+        ctypes.c_int32.in_dll(kernel.module.library, "answer").value = answer
+        with pytest.raises(KernelError, match=f"was not launched: the kernel returned {answer}"):
+            kernel(*arguments_of(spec).values())
+
+
+def test_both_launchers_agree_on_random_calls(artifacts: Any) -> None:
+    """Whatever strides, sizes and dtypes: both accept with the same slots, or both refuse with the same words."""
+    spec = spec_of("verify")
+    native, fallback = (load_artifact(artifacts(spec), launcher=kind) for kind in ("native", "ctypes"))
+    generator = torch.Generator().manual_seed(0)
+
+    def draw(n: int) -> int:
+        return int(torch.randint(n, (), generator=generator))
+
+    outcomes = {True: 0, False: 0}
+    for _ in range(400):
+        given = arguments_of(spec, {"B": draw(4), "P": 1 + draw(3)})
+        name = list(given)[draw(len(given))]
+        value = given[name]
+        storage = torch.zeros(20000, dtype=[value.dtype, torch.int64, torch.int32][max(draw(6) - 3, 0)])
+        step = [1, 8, 16, 3][draw(4)]
+        strides = [
+            0 if draw(12) == 0 else s * (step if i < value.ndim - 1 else 1) for i, s in enumerate(value.stride())
+        ]
+        shape = [n if draw(10) else 1 + draw(3) for n in value.shape]
+        reach = sum((n - 1) * s for n, s in zip(shape, strides, strict=True) if n)
+        if reach + 8 < 20000:
+            given[name] = storage[draw(2) * 4 :].as_strided(shape, strides)
+        results: list[Any] = []
+        for kernel in (native, fallback):
+            try:
+                kernel(*given.values())
+                results.append(recorded(kernel, 60))
+            except ArgumentError as error:
+                results.append(str(error))
+        assert results[0] == results[1]
+        outcomes[isinstance(results[0], str)] += 1
+    assert min(outcomes.values()) > 50, outcomes
+
+
+# --- CUDA, against a driver that records
+
+
+@pytest.fixture(scope="module")
+def mock_cuda(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_c(MOCK_CUDA, tmp_path_factory.mktemp("mock") / "libmockcuda.so")
+
+
+@pytest.fixture
+def mocked(mock_cuda: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ctypes.CDLL]:
+    """A CUDA driver that records launches; kernels for it take the CPU's tensors, as there are no others here."""
+    monkeypatch.setattr(cuda_driver, "LIBRARY", str(mock_cuda))
+    cuda_driver.driver.cache_clear()
+    real = Plan.of
+    monkeypatch.setattr(Plan, "of", lambda manifest: dataclasses.replace(real(manifest), device_type="cpu"))
+    library = ctypes.CDLL(str(mock_cuda))
+    for name, value in {
+        "answer": 0,
+        "version": 13000,
+        "major": 9,
+        "calls": 0,
+        "pushes": 0,
+        "pops": 0,
+        "shared_limit": 0,
+    }.items():
+        ctypes.c_int.in_dll(library, name).value = value
+    yield library
+    cuda_driver.driver.cache_clear()
+
+
+class Config(ctypes.Structure):
+    _fields_ = cuda_driver.LaunchConfig._fields_
+
+
+def cuda_artifact(tmp_path: Path, spec: KernelSpec, shared: int = 0) -> Artifact:
+    manifest = manifest_of(spec, "cuda", shared)
+    return read_artifact(write_artifact(tmp_path / "kernel", manifest, {"kernel.cubin": b"cubin"}))
+
+
+@pytest.mark.parametrize("shared", [1024, 100_000])
+def test_cuda_launch(
+    mocked: ctypes.CDLL, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch, shared: int
+) -> None:
+    tvm_ffi = pytest.importorskip("tvm_ffi")
+    monkeypatch.setattr("kvbuffer_codegen.runtime.ctypes_launcher.current_stream", lambda index: 0x5000)
+    spec = spec_of()
+    kernel = load_artifact(cuda_artifact(tmp_path, spec, shared), "cuda:0", kind)
+    assert ctypes.c_int.in_dll(mocked, "shared_limit").value == (shared if shared > 48 * 1024 else 0)
+    given = arguments_of(spec)
+    expected = expected_slots(spec, given)
+    ctypes.c_int.in_dll(mocked, "slots").value = len(expected)
+    with tvm_ffi.use_raw_stream(tvm_ffi.device("cpu", 0), 0x5000):
+        kernel(*given.values())
+    config = Config.in_dll(mocked, "config")
+    assert list((ctypes.c_uint64 * len(expected)).in_dll(mocked, "recorded")) == expected
+    assert (list(config.grid), list(config.block), config.shared) == ([3, 2, 1], [128, 1, 1], shared)
+    assert (config.stream, config.attributes, config.attribute_count) == (0x5000, None, 0)
+    assert ctypes.c_void_p.in_dll(mocked, "launched").value == 0x4000
+    assert ctypes.c_void_p.in_dll(mocked, "launched_in").value == 0x1000  # its device's context, which was not current
+    assert (
+        ctypes.c_int.in_dll(mocked, "pushes").value == ctypes.c_int.in_dll(mocked, "pops").value == 2
+    )  # prepare, call
+    kernel(*arguments_of(spec, {"B": 0}).values())
+    assert ctypes.c_int.in_dll(mocked, "calls").value == 1
+
+
+def test_cuda_failures(mocked: ctypes.CDLL, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kvbuffer_codegen.runtime.ctypes_launcher.current_stream", lambda index: 0)
+    spec = spec_of()
+    artifact = cuda_artifact(tmp_path, spec)
+    kernel = load_artifact(artifact, "cuda:0", kind)
+    ctypes.c_int.in_dll(mocked, "answer").value = 719
+    with pytest.raises(KernelError, match="was not launched: CUDA error 719: unspecified launch failure"):
+        kernel(*arguments_of(spec).values())
+    with pytest.raises(KernelError, match=r"cuDeviceGet\(7\) failed: CUDA error 101"):
+        load_artifact(artifact, "cuda:7", kind)
+    ctypes.c_int.in_dll(mocked, "version").value = 11080
+    with pytest.raises(ArtifactError, match=r"needs a driver for CUDA 12.0, installed is one for 11.8: update it"):
+        load_artifact(artifact, "cuda:0", kind)
+    ctypes.c_int.in_dll(mocked, "major").value = 8
+    with pytest.raises(ArtifactError, match=r"built for compute capability 9.0, the device has 8.0"):
+        load_artifact(artifact, "cuda:0", kind)
+    with pytest.raises(KernelError, match="cuLibraryLoadData failed: CUDA error 200"):
+        cuda_driver.CudaModule(cuda_driver.driver(), b"something else", "entry", 0)
+
+
+def test_grid_limits(mocked: ctypes.CDLL, tmp_path: Path) -> None:
+    """CUDA's y and z end at 65535: refused before the driver would."""
+    plan = dataclasses.replace(Plan.of(cuda_artifact(tmp_path, spec_of("advance")).manifest), device_type="cuda")
+    cursors = torch.zeros(1, 1, dtype=torch.int32).expand(5, 140_001)
+    with pytest.raises(ArgumentError, match="accepted: a cuda device"):
+        plan.launch((cursors, cursors[0, :3], 0, 1, 0, 1))
+
+
+def test_no_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda_driver, "LIBRARY", "libcuda-that-is-not-there.so")
+    cuda_driver.driver.cache_clear()
+    with pytest.raises(KernelError, match="no CUDA driver: .*; install NVIDIA's driver, or use device='cpu'"):
+        load_artifact(cuda_artifact(tmp_path, spec_of()), "cuda:0")
+
+
+# --- loading
+
+
+def test_loading_refuses(artifacts: Any, tmp_path: Path) -> None:
+    artifact = artifacts(spec_of())
+    with pytest.raises(ArtifactError, match="built for cpu, the device is cuda"):
+        loader.Kernel(artifact, _Elsewhere()).prepare()  # type: ignore[arg-type]
+    with pytest.raises(KernelError, match="accepted: cpu, cuda"):
+        load_artifact(artifact, "meta")
+    with pytest.raises(KernelError, match="launcher='fast'; accepted: 'native', 'ctypes', None"):
+        load_artifact(artifact, launcher="fast")
+    other = dataclasses.replace(artifact, files={"kernel.so": b"not an ELF file"})
+    with pytest.raises(KernelError, match="cannot be loaded"):
+        load_artifact(other)
+    manifest = {**artifact.manifest, "launch": {**artifact.manifest["launch"], "entry": "absent"}}
+    with pytest.raises(KernelError, match="the binary has no entry absent"):
+        load_artifact(dataclasses.replace(artifact, manifest=manifest))
+
+
+class _Elsewhere:
+    addresses = (0, 0, 0, 0)
+
+    def device(self, index: int) -> Any:
+        from kvbuffer_codegen.artifact import Device
+
+        return Device("cuda", "9.0")
+
+
+def test_the_bytes_hashed_are_the_bytes_loaded(artifacts: Any, tmp_path: Path) -> None:
+    spec = spec_of("advance")
+    artifact = artifacts(spec)
+    copy = read_artifact(write_artifact(tmp_path / "k", artifact.manifest, dict(artifact.files)))
+    (tmp_path / "k" / "kernel.so").write_bytes(b"changed after it was read")
+    load_artifact(copy)(*arguments_of(spec).values())
+
+
+def test_two_kernels_of_one_binary_are_apart(artifacts: Any, kind: str) -> None:
+    spec = spec_of("advance")
+    first, second = (load_artifact(artifacts(spec), launcher=kind) for _ in range(2))
+    first(*arguments_of(spec).values())
+    assert (calls(first), calls(second)) == (1, 0)
+
+
+def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, artifacts: Any) -> None:
+    monkeypatch.setenv("KVBUFFER_CODEGEN_CACHE", str(tmp_path / "cache"))
+    for cached in (launcher._built, launcher.native_library, launcher.launcher_status):
+        cached.cache_clear()
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    monkeypatch.delenv("CXX", raising=False)
+    try:
+        status, reason = launcher.launcher_status()
+        assert status == "ctypes"
+        assert "no C++ compiler is found; install g++ or set CXX" in reason
+        kernel = load_artifact(artifacts(spec_of("advance")))
+        kernel(*arguments_of(spec_of("advance")).values())
+        assert calls(kernel) == 1
+        monkeypatch.setenv("CXX", "false")
+        for cached in (launcher._built, launcher.native_library, launcher.launcher_status):
+            cached.cache_clear()
+        assert "false failed" in launcher.launcher_status()[1]
+    finally:
+        for cached in (launcher._built, launcher.native_library, launcher.launcher_status):
+            cached.cache_clear()
+
+
+# --- cost
+
+
+def test_host_time_of_a_call(artifacts: Any) -> None:
+    """At most 8 us for a raw call (measured beside a bare Python call, so that a busy machine is not taken for a slow
+    launcher)."""
+    spec = spec_of("verify")
+    kernel = load_artifact(artifacts(spec), launcher="native")
+    given = tuple(arguments_of(spec).values())
+    assert len(given) >= 15
+    best = min(_time(kernel, given) for _ in range(20))
+    assert best < 8e-6, f"{best * 1e6:.1f} us for {len(given)} arguments"
+
+
+def _time(kernel: Kernel, given: tuple[Any, ...], count: int = 500) -> float:
+    begin = time.perf_counter()
+    for _ in range(count):
+        kernel(*given)
+    return (time.perf_counter() - begin) / count
+
+
+def test_sizes_are_as_the_tests_say() -> None:
+    assert SIZES["HV"] == 2 * SIZES["H"]
