@@ -21,7 +21,7 @@ from tilelang import tvm
 from kvbuffer_codegen import expressions
 from kvbuffer_codegen.compiler import toolchain
 from kvbuffer_codegen.compiler.cpu_source import PROLOGUE
-from kvbuffer_codegen.compiler.lower import Lowered, LoweringError, device_ir, expression, lower
+from kvbuffer_codegen.compiler.lower import Lowered, LoweringError, _repair_bfloat16, device_ir, expression, lower
 from kvbuffer_codegen.compiler.toolchain import (
     CompileError,
     Compiler,
@@ -236,18 +236,29 @@ def test_source_does_not_depend_on_the_process():
     assert there.stdout == here
 
 
-def test_bound_bfloat16_cast_is_refused():
+def test_bound_bfloat16_cast_is_repaired(tmp_path: Path):
+    """TileLang alone reads the bits of 1.0 as 16256.0 here."""
     B = T.dynamic("B")
 
     @T.prim_func
-    def bad(x: T.Tensor((B, K), "bfloat16"), out: T.Tensor((B, K), "float32"), cell: T.int32):
+    def squares(x: T.Tensor((B, K), "bfloat16"), out: T.Tensor((B, K), "float32"), cell: T.int32):
         with T.Kernel(1):
             for i in T.serial(K):
                 value = T.cast(x[cell, i], "float32")
                 out[cell, i] = value * value
 
-    with pytest.raises(LoweringError, match=r"bits of a bfloat16 value.*float32 buffer"):
-        lower(bad, CPU, cells="B")
+    lowered = lower(squares, CPU, name="kvb_squares", cells="B")
+    assert "float value" in lowered.source  # still bound: TileLang has not learned to inline it
+    x, out = torch.randn(3, K).bfloat16(), torch.empty(3, K)
+    launch(load(lowered.source, tmp_path), lowered, {"x": x, "out": out}, {"B": 3})
+    torch.testing.assert_close(out, x.float() ** 2, rtol=0, atol=0)
+
+
+def test_float_cast_to_the_bits_of_bfloat16_is_refused():
+    tirx = tvm.tirx
+    x = tirx.Var("x", "float32")
+    with pytest.raises(LoweringError, match=r"Cast.*as an integer"):
+        _repair_bfloat16(tirx.PrimFunc([x], tirx.Evaluate(tirx.Cast("uint16", x))))
 
 
 def test_other_programs_are_refused():

@@ -150,6 +150,8 @@ def _device(func: Any, target: Target) -> _Device:
                 module = tirx.transform.BF16StorageLegalize()(tirx.transform.FP8StorageLegalize()(module))
     except Exception as error:  # whatever TileLang's passes raise: their types are not part of its interface
         raise LoweringError(f"{symbol}: TileLang cannot lower this program for {target.name}: {error}") from error
+    if on_cpu:
+        module = tvm.IRModule({name: _repair_bfloat16(device) for name, device in module.functions.items()})
     if len(module.functions) != 1 or len(host.functions) != 1:
         raise LoweringError(
             f"{symbol}: {len(module.functions)} launches in one program; exactly one T.Kernel is accepted"
@@ -158,8 +160,6 @@ def _device(func: Any, target: Target) -> _Device:
     ((_, host_func),) = host.functions.items()
     attrs = dict(device.attrs.items())
     _check_launch(symbol, attrs, dict(host_func.attrs.items()))
-    if on_cpu:
-        _check_sixteen_bit_casts(symbol, device)
     passed = _passed(host_func, variable.name_hint)[: len(device.params)]
     return _Device(module, variable.name_hint, device, passed, attrs, context)
 
@@ -193,27 +193,29 @@ def _check_launch(symbol: str, device: dict[str, Any], host: dict[str, Any]) -> 
             )
 
 
-def _check_sixteen_bit_casts(symbol: str, device: Any) -> None:
-    """Refuse TileLang's miscompile of a bfloat16 load whose cast is bound to a name: its bits become a number.
+def _repair_bfloat16(func: Any) -> Any:
+    """Undoes TileLang's miscompile of a bfloat16 value cast to float32 and bound to a name.
 
-    ``x = T.cast(t[i], "float32")`` reads 1.0 as 16256.0 on the C target. No tensor of a kernel holds 16-bit integers,
-    so a conversion between those and a float is always this fault.
+    TileLang leaves such a cast alone while it turns bfloat16 tensors into tensors of their bits, so that 1.0 is read as
+    16256.0. No tensor of a kernel holds 16-bit integers: a conversion from one to float32 is always this fault. The
+    other way, which would have to round, is refused.
     """
+    refused: list[Any] = []
 
-    wrong: list[Any] = []
+    def widen(node: Any) -> Any:
+        dtypes = (str(node.value.dtype), str(node.dtype))
+        if dtypes == ("uint16", "float32"):
+            return tirx.reinterpret(
+                "float32", tirx.shift_left(tirx.Cast("uint32", node.value), tirx.const(16, "uint32"))
+            )
+        if "uint16" in dtypes and any(d.startswith("float") for d in dtypes):
+            refused.append(node)
+        return None
 
-    def visit(node: Any) -> None:
-        if isinstance(node, tirx.Cast):
-            dtypes = (str(node.value.dtype), str(node.dtype))
-            if any(d.startswith("uint16") for d in dtypes) and any(d.startswith("float") for d in dtypes):
-                wrong.append(node)
-
-    post_order_visit(device.body, visit)
-    if wrong:
-        raise LoweringError(
-            f"{symbol}: TileLang would convert the bits of a bfloat16 value as an integer in `{wrong[0]}`; store the "
-            "cast into a float32 buffer (x[0] = T.cast(t[i], 'float32')) instead of binding it to a name"
-        )
+    body = tirx.stmt_functor.ir_transform(func.body, None, widen, ["tirx.Cast"])
+    if refused:
+        raise LoweringError(f"TileLang would convert `{refused[0]}` as an integer; cast by way of float32")
+    return func.with_body(body)
 
 
 def _argument(parameter: Any, value: Any) -> dict[str, str]:
