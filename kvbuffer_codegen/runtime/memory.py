@@ -9,9 +9,8 @@ from torch import Tensor
 
 from kvbuffer_codegen.ir.forms import KernelSpec
 from kvbuffer_codegen.ir.signature import FAULT, FAULT_LENGTH, KV_ONLY, WINDOW
+from kvbuffer_codegen.runtime.arguments import TORCH_DTYPES
 from kvbuffer_codegen.runtime.reference import Tiles, note_strangers, put, rows_of, set_fault, stored
-
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 class Memory:
@@ -28,11 +27,11 @@ class Memory:
         H, HV = heads
         tile = (spec.V, spec.K) if spec.layout == "VK" else (spec.K, spec.V)
         self.spec, self.slots, self.ring_rows = spec, slots, rows
-        self.state = _padded((layers, slots, HV, *tile), DTYPES[spec.state], device)
+        self.state = _padded((layers, slots, HV, *tile), TORCH_DTYPES[spec.state], device)
         self.fields = {}
         for f in spec.record_layout.fields:
             shape = (layers, slots, rows, H if f.heads == "key" else HV)
-            dtype = DTYPES[spec.io] if f.dtype == "io" else torch.float32
+            dtype = TORCH_DTYPES[spec.io] if f.dtype == "io" else torch.float32
             wide = {"K": spec.K, "V": spec.V, None: 0}[f.axis]
             self.fields[f.name] = (
                 _padded((*shape, wide), dtype, device) if wide else torch.zeros(shape, dtype=dtype, device=device)
@@ -79,11 +78,16 @@ class Memory:
         cursors[:, KV_ONLY] = int(self.spec.kv_only > 0)
         put(self.cursors.T, (slot,), cursors, valid)
 
-    def load(self, slots: Tensor, states: Tensor) -> None:
-        """States [layers, n, HV, V, K] of any float dtype, saturated to the pool's; the rows' rings are left empty."""
+    def load(self, slots: Tensor, states: Tensor, layer: int | None = None) -> None:
+        """States [layers, n, HV, V, K] of any float dtype, saturated to the pool's, or [n, HV, V, K] of one layer; the
+        rows' rings are left empty."""
         slot, _, valid = self._resolve(slots, slots)
         states = states if self.spec.layout == "VK" else states.transpose(-1, -2)
-        put(self.state.transpose(0, 1), (slot,), stored(states.transpose(0, 1).float(), self.state.dtype), valid)
+        values = stored(states.float(), self.state.dtype)
+        if layer is None:
+            put(self.state.transpose(0, 1), (slot,), values.transpose(0, 1), valid)
+        else:
+            put(self.state[layer], (slot,), values, valid)
         put(self.cursors.T, (slot,), torch.zeros(len(slot), 5, dtype=torch.int32, device=slot.device), valid)
 
     def fork(self, sources: Tensor, targets: Tensor) -> None:

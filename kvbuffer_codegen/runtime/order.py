@@ -22,9 +22,17 @@ class Order:
     def complete(self) -> bool:
         return all(self._ran)
 
+    def before_load(self, layer: int) -> None:
+        """States of one layer are set: at any time but between its run and the end of its step or window's last layer."""
+        self._known(layer)
+        if self._ran[layer] and not (self.form == "verify" and self.complete):
+            raise OrderError(
+                f"load of layer {layer}: it ran already in this step ({self.form}); load each layer before it runs, or "
+                "reset the rows to give the step up"
+            )
+
     def before_layer(self, form: str, layer: int) -> None:
-        if isinstance(layer, bool) or not isinstance(layer, int) or not 0 <= layer < len(self._ran):
-            raise IndexError(f"layer={layer!r}; accepted: 0 to {len(self._ran) - 1}, the layers of the pool")
+        self._known(layer)
         if self.form is None or (self._dropped and self.complete):
             return
         if self.complete:
@@ -81,6 +89,10 @@ class Order:
             raise OrderError(
                 f"{call}: a step ({self.form}) is open; {end} first, or reset the rows to give the step up"
             )
+
+    def _known(self, layer: int) -> None:
+        if isinstance(layer, bool) or not isinstance(layer, int) or not 0 <= layer < len(self._ran):
+            raise IndexError(f"layer={layer!r}; accepted: 0 to {len(self._ran) - 1}, the layers of the pool")
 
     def _closing(self) -> str:
         return "commit" if self.form == "verify" else "advance"

@@ -22,10 +22,10 @@ from torch import Tensor
 from kvbuffer_codegen.ir.forms import KernelSpec, cursor_spec, ring_rows
 from kvbuffer_codegen.ir.language import Recurrence
 from kvbuffer_codegen.ir.normal_form import NormalForm
-from kvbuffer_codegen.ir.recurrences import RECURRENCES
 from kvbuffer_codegen.ir.signature import (
     ADVANCE_FORMS,
     BASE,
+    COUNT,
     FAULT,
     FAULT_ACCEPTED,
     FAULT_LENGTH,
@@ -35,7 +35,8 @@ from kvbuffer_codegen.ir.signature import (
     signature,
 )
 from kvbuffer_codegen.runtime import dispatcher, ops
-from kvbuffer_codegen.runtime.memory import DTYPES, Memory
+from kvbuffer_codegen.runtime.arguments import TORCH_DTYPES, dtype_name, head_counts, normal_form
+from kvbuffer_codegen.runtime.memory import Memory
 from kvbuffer_codegen.runtime.order import Order
 
 FAULTS = {
@@ -96,15 +97,15 @@ class Pool:
                 raise ValueError(f"{name}={number!r}; accepted: a whole number from 1")
         if form not in ("auto", "decode", "step"):
             raise ValueError(f"form={form!r}; accepted: auto (the dispatcher chooses), decode, step")
-        H, HV = _heads(heads)
-        self.recurrence = _normal_form(recurrence)
+        H, HV = head_counts(heads)
+        self.recurrence = normal_form(recurrence)
         self._spec = {
             "recurrence": self.recurrence,
             "K": dims[0],
             "V": dims[1],
             "ratio": HV // H,
-            "io": _dtype(io, "io"),
-            "state": _dtype(state, "state"),
+            "io": dtype_name(io, "io"),
+            "state": dtype_name(state, "state"),
             "records": records,
             "layout": layout,
             "buffer": buffer,
@@ -123,7 +124,7 @@ class Pool:
         flush = signature(KernelSpec("flush", **self._spec))
         self._flush_arguments = tuple(a.name for a in flush if isinstance(a, TensorArg) and a.role == "parameter")
         self._full = torch.arange(max_window + 1, dtype=torch.int32, device=self.device)
-        self._out_dtype = DTYPES[self._spec["io"]]
+        self._out_dtype = TORCH_DTYPES[self._spec["io"]]
         self._kernels: dict[tuple[str, int, int], str] = {}
         self._forms: dict[int, str] = {}
         self._order = Order(layers)
@@ -215,17 +216,22 @@ class Pool:
         self._memory.reset(index, index if rings is None else self._memory.indices(rings, "rings"))
         self._order.give_up()
 
-    def load(self, slot: int, states: Tensor) -> None:
-        """Set a row's states, [layers, HV, V, K] of any float dtype (a prefill's final states). Pending records are
-        dropped, a kv_only row becomes an ordinary one, values out of the state dtype's range saturate."""
+    def load(self, slots: int | Sequence[int] | Tensor, states: Tensor) -> None:
+        """Set the states of a row, [layers, HV, V, K] of any float dtype (a prefill's final states), or of n rows,
+        [layers, n, HV, V, K]. Pending records and an open window are dropped, a kv_only row becomes an ordinary one,
+        values out of the state dtype's range saturate."""
         self._order.between_steps("load", window_ok=True)
-        shape = (self.layers, self.heads[1], self.dims[1], self.dims[0])
+        index = self._memory.indices(slots)
+        many = () if isinstance(slots, int) else (len(index),)
+        shape = (self.layers, *many, self.heads[1], self.dims[1], self.dims[0])
         if not isinstance(states, Tensor) or states.shape != shape or not states.is_floating_point():
-            given = f"{states.dtype} {tuple(states.shape)}" if isinstance(states, Tensor) else repr(type(states))
-            raise ValueError(f"states is {given}; accepted: a float tensor [layers, HV, V, K] = {shape}")
+            given = f"{states.dtype} {tuple(states.shape)}" if isinstance(states, Tensor) else f"of type {type(states)}"
+            raise ValueError(
+                f"states is {given}; accepted: a float tensor [layers, {'n, ' * len(many)}HV, V, K] = {shape}"
+            )
         if states.device != self.device:
             raise ValueError(f"states is on {states.device}; accepted: {self.device}, use .to()")
-        self._memory.load(self._memory.indices(slot, "slot"), states.unsqueeze(1))
+        self._memory.load(index, states if many else states.unsqueeze(1))
 
     def ingest(self, slot: int, **inputs: Tensor) -> Tensor:
         """Feed a row N tokens of all layers at once, as verify windows with full commits: outputs [layers, N, HV, V].
@@ -296,6 +302,11 @@ class Pool:
     def nbytes(self) -> int:
         """Bytes of device memory that the pool holds: states, rings, cursors."""
         return self._memory.nbytes
+
+    @property
+    def pending(self) -> Tensor:
+        """int32 [slots]: committed records of each slot that are not folded into its state yet."""
+        return self._cursors[COUNT, :-1]
 
     @property
     def faults(self) -> Tensor:
@@ -389,7 +400,16 @@ class Pool:
         """The form of this token step: chosen by its first layer from sizes that the host knows."""
         if self._order.form in ("decode", "step"):
             return self._order.form
-        return "decode" if self.form == "auto" else self.form
+        if self.form != "auto":
+            return self.form
+        batch = _batch(slots)
+        if batch not in self._forms:
+            decode, step = (KernelSpec(form, **self._spec) for form in ("decode", "step"))
+            rows = batch * self.heads[1]
+            self._forms[batch] = dispatcher.token_form(
+                decode, step, self.device, rows, batch_invariant=self.batch_invariant
+            )
+        return self._forms[batch]
 
     def _kernel(self, form: str, batch: int, window: int = 0) -> str:
         """The name of the kernel that serves ``form`` for ``batch`` rows."""
@@ -397,7 +417,7 @@ class Pool:
         if key not in self._kernels:
             spec = cursor_spec(form) if form in ("advance", "commit") else KernelSpec(form, window=window, **self._spec)
             rows = batch * self.heads[1]
-            self._kernels[key] = dispatcher.find(
+            self._kernels[key] = dispatcher.select(
                 spec, self.device, rows, strict=self.strict, batch_invariant=self.batch_invariant
             )
         return self._kernels[key]
@@ -467,28 +487,3 @@ def _window(x: Tensor, T: int) -> Tensor:
     """[1, T, ...]: the tokens of ``x`` and zeros after them."""
     padding = (0, 0) * (x.dim() - 1) + (0, T - x.shape[0])
     return torch.nn.functional.pad(x, padding).unsqueeze(0)
-
-
-def _heads(heads: tuple[int, int]) -> tuple[int, int]:
-    if len(heads) == 2 and all(isinstance(n, int) and n > 0 for n in heads) and heads[1] % heads[0] == 0:
-        return heads[0], heads[1]
-    raise ValueError(f"heads={heads!r}; accepted: (H, HV), H key heads and HV value heads, HV a multiple of H")
-
-
-def _dtype(dtype: torch.dtype | str, name: str) -> str:
-    text = str(dtype).removeprefix("torch.")
-    if text not in DTYPES:
-        raise ValueError(f"{name}={dtype!r}; accepted: {', '.join(f'torch.{n}' for n in DTYPES)}")
-    return text
-
-
-def _normal_form(recurrence: str | Recurrence | NormalForm) -> NormalForm:
-    if isinstance(recurrence, NormalForm):
-        return recurrence
-    if isinstance(recurrence, Recurrence):
-        return recurrence.normal_form
-    if recurrence in RECURRENCES:
-        return RECURRENCES[recurrence].normal_form
-    raise ValueError(
-        f"recurrence={recurrence!r}; accepted: {', '.join(RECURRENCES)}, or a Recurrence or NormalForm of your own"
-    )

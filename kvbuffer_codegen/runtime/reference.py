@@ -125,26 +125,29 @@ class Rows:
 
 def rows_of(given: Mapping[str, Tensor], spec: KernelSpec) -> Rows:
     cursors, slots, rings = given["cursors"], given["slots"].long(), given["rings"].long()
-    valid = _valid_slots(cursors, slots)
     ring_count = given[spec.record_layout.fields[0].name].shape[0]
-    in_range = (rings >= 0) & (rings < ring_count)
-    note_strangers(cursors, rings, valid & ~in_range & (rings != -1))
-    valid &= in_range
+    valid = _in_range(slots, cursors.shape[1] - 1) & _in_range(rings, ring_count)
+    note_strangers(cursors, slots, ~valid & (slots != -1))
     slot = torch.where(valid, slots, 0)
     row = cursors[:, slot]
     return Rows(slot, torch.where(valid, rings, 0), valid, row[BASE], row[COUNT], row[KV_ONLY] != 0)
 
 
-def _valid_slots(cursors: Tensor, slots: Tensor) -> Tensor:
-    inside = (slots >= 0) & (slots < cursors.shape[1] - 1)
-    note_strangers(cursors, slots, ~inside & (slots != -1))
-    return inside
+def _in_range(index: Tensor, size: int) -> Tensor:
+    return (index >= 0) & (index < size)
 
 
-def note_strangers(cursors: Tensor, index: Tensor, strange: Tensor) -> None:
-    """Record an index out of range, and that there was one, in the column that belongs to no slot."""
+def valid_slots(cursors: Tensor, slots: Tensor) -> Tensor:
+    """Which slots are those of the pool; one that is neither that nor -1 is noted."""
+    valid = _in_range(slots, cursors.shape[1] - 1)
+    note_strangers(cursors, slots, ~valid & (slots != -1))
+    return valid
+
+
+def note_strangers(cursors: Tensor, slots: Tensor, strange: Tensor) -> None:
+    """The slot of a strange row, and that there was one, into the column that belongs to no slot."""
     nobody = cursors[:, -1]
-    nobody[BASE].copy_(torch.where(strange.any(), index[strange.int().argmax()], nobody[BASE]))
+    nobody[BASE].copy_(torch.where(strange.any(), slots[strange.int().argmax()], nobody[BASE]))
     nobody[FAULT].bitwise_or_(strange.any().int() * FAULT_SLOT)
 
 
@@ -161,7 +164,7 @@ def _lengths(lengths: Tensor, window: int, cursors: Tensor, rows: Rows) -> Tenso
 
 def _advance(cursors: Tensor, slots: Tensor, form: int, buffer: int, kv_only: int, ring: int) -> None:
     appends = int(form == ADVANCE_FORMS["decode"])
-    valid = _valid_slots(cursors, slots.long())
+    valid = valid_slots(cursors, slots.long())
     slot = torch.where(valid, slots.long(), 0)
     base, count, flag = cursors[:WINDOW, slot]
     fold = count > 0
@@ -172,7 +175,7 @@ def _advance(cursors: Tensor, slots: Tensor, form: int, buffer: int, kv_only: in
 
 
 def _commit(cursors: Tensor, slots: Tensor, accepted: Tensor, buffer: int, kv_only: int, ring: int) -> None:
-    valid = _valid_slots(cursors, slots.long())
+    valid = valid_slots(cursors, slots.long())
     slot = torch.where(valid, slots.long(), 0)
     base, count, flag, t = cursors[:FAULT, slot]
     valid &= t > 0
