@@ -23,7 +23,7 @@ class Order:
         return all(self._ran)
 
     def before_load(self, layer: int) -> None:
-        """States of one layer are set: at any time but between its run and the end of its step or window's last layer."""
+        """States of one layer are set: not between its run and the end of the step."""
         self._known(layer)
         if self._ran[layer] and not (self.form == "verify" and self.complete):
             raise OrderError(

@@ -216,22 +216,23 @@ class Pool:
         self._memory.reset(index, index if rings is None else self._memory.indices(rings, "rings"))
         self._order.give_up()
 
-    def load(self, slots: int | Sequence[int] | Tensor, states: Tensor) -> None:
+    def load(self, slots: int | Sequence[int] | Tensor, states: Tensor, layer: int | None = None) -> None:
         """Set the states of a row, [layers, HV, V, K] of any float dtype (a prefill's final states), or of n rows,
-        [layers, n, HV, V, K]. Pending records and an open window are dropped, a kv_only row becomes an ordinary one,
-        values out of the state dtype's range saturate."""
-        self._order.between_steps("load", window_ok=True)
+        [layers, n, HV, V, K]; with ``layer``, those of that layer, without the layer axis. Pending records and an open
+        window are dropped, a kv_only row becomes an ordinary one, values out of the state dtype's range saturate."""
+        if layer is None:
+            self._order.between_steps("load", window_ok=True)
+        else:
+            self._order.before_load(layer)
         index = self._memory.indices(slots)
-        many = () if isinstance(slots, int) else (len(index),)
-        shape = (self.layers, *many, self.heads[1], self.dims[1], self.dims[0])
+        lead = ((self.layers,) if layer is None else ()) + (() if isinstance(slots, int) else (len(index),))
+        shape = (*lead, self.heads[1], self.dims[1], self.dims[0])
         if not isinstance(states, Tensor) or states.shape != shape or not states.is_floating_point():
             given = f"{states.dtype} {tuple(states.shape)}" if isinstance(states, Tensor) else f"of type {type(states)}"
-            raise ValueError(
-                f"states is {given}; accepted: a float tensor [layers, {'n, ' * len(many)}HV, V, K] = {shape}"
-            )
+            raise ValueError(f"states is {given}; accepted: a float tensor of shape {shape}: (layers, rows, HV, V, K)")
         if states.device != self.device:
             raise ValueError(f"states is on {states.device}; accepted: {self.device}, use .to()")
-        self._memory.load(index, states if many else states.unsqueeze(1))
+        self._memory.load(index, states.unsqueeze(-4) if isinstance(slots, int) else states, layer)
 
     def ingest(self, slot: int, **inputs: Tensor) -> Tensor:
         """Feed a row N tokens of all layers at once, as verify windows with full commits: outputs [layers, N, HV, V].
