@@ -1,0 +1,124 @@
+"""The CUDA templates: decode, step, verify (:func:`window`), flush and the cursor forms as TileLang programs at thread level."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import tilelang.language as T
+from tilelang import tvm
+
+from kvbuffer_codegen.ir.forms import FORMS, KernelSpec
+from kvbuffer_codegen.ir.signature import BASE, COUNT, FAULT, FAULT_LENGTH, FAULT_SLOT, KV_ONLY, WINDOW
+from kvbuffer_codegen.schedules import common
+from kvbuffer_codegen.schedules.gpu_ring import load_parameters, ring_registers
+from kvbuffer_codegen.schedules.gpu_state import fold
+from kvbuffer_codegen.schedules.gpu_tile import F32, Cell
+from kvbuffer_codegen.schedules.gpu_window import run_row, write_zeros
+from kvbuffer_codegen.schedules.space_gpu import Geometry, GpuSchedule
+
+
+def window(spec: KernelSpec, schedule: GpuSchedule) -> Any:
+    """The prim_func of decode, step or verify. Blocks: tiles of V, then value heads, then batch rows, in one dimension."""
+    geo = Geometry(spec, schedule)
+
+    @T.macro
+    def body(a: Any) -> None:
+        with T.Kernel(a.B * a.HV * geo.blocks, threads=schedule.threads) as block:
+            T.annotate_min_blocks_per_sm(schedule.ctas_per_sm)
+            assume_strides(spec, a)
+            cell = place(geo, a, block, T.get_thread_binding(0))
+            slot, slot_rest = common.index_words(a.slots, cell.b)
+            ring, ring_rest = common.index_words(a.rings, cell.b)
+            if tvm.tirx.all(common.in_range(slot, slot_rest, a.P), common.in_range(ring, ring_rest, a.N)):
+                count, base = a.cursors[COUNT, slot], a.cursors[BASE, slot]
+                run_slot(dataclasses.replace(cell, slot=slot, ring=ring, count=count, base=base))
+            else:
+                write_zeros(cell)
+                report_slot(cell, slot, slot_rest)
+
+    return common.build(spec, body)
+
+
+def flush(spec: KernelSpec, schedule: GpuSchedule) -> Any:
+    """The prim_func of flush: as :func:`window`, with the layers in front of the batch rows."""
+    geo = Geometry(spec, schedule)
+
+    @T.macro
+    def body(a: Any) -> None:
+        with T.Kernel(a.Y * a.B * a.HV * geo.blocks, threads=schedule.threads) as block:
+            T.annotate_min_blocks_per_sm(schedule.ctas_per_sm)
+            assume_strides(spec, a)
+            cell = place(geo, a, block, T.get_thread_binding(0))
+            slot, slot_rest = common.index_words(a.slots, cell.b)
+            ring, ring_rest = common.index_words(a.rings, cell.b)
+            if tvm.tirx.all(common.in_range(slot, slot_rest, a.P), common.in_range(ring, ring_rest, a.N)):
+                count, base = a.cursors[COUNT, slot], a.cursors[BASE, slot]
+                if count > 0:
+                    fold_slot(dataclasses.replace(cell, slot=slot, ring=ring, count=count, base=base))
+            else:
+                report_slot(cell, slot, slot_rest)
+
+    return common.build(spec, body)
+
+
+def place(geo: Geometry, a: Any, block: Any, thread: Any) -> Cell:
+    """The cell of a block, with its shared memory."""
+    heads = T.truncdiv(block, geo.blocks)
+    row, hv = T.truncdiv(heads, a.HV), T.truncmod(heads, a.HV)
+    layers = geo.spec.form == "flush"
+    lead, b = ((T.truncdiv(row, a.B),), T.truncmod(row, a.B)) if layers else ((), row)
+    shared = {name: T.alloc_shared(shape, F32) for name, shape in geo.shared().items()}
+    return Cell(geo, a, lead, b, hv, T.truncmod(block, geo.blocks), thread, shared)
+
+
+def assume_strides(spec: KernelSpec, a: Any) -> None:
+    """What the host checks of the free strides. Not a macro, which would give the facts names and so hide them from TileLang."""
+    for fact in common.assumptions(spec, a):
+        T.evaluate(T.assume(fact))
+
+
+def first_thread(cell: Cell) -> Any:
+    """The one thread of a row that reports."""
+    layer = [cell.lead[0] == 0] if cell.lead else []
+    return tvm.tirx.all(*layer, cell.hv == 0, cell.tile == 0, cell.thread == 0)
+
+
+@T.macro
+def report_slot(cell: Cell, value: Any, rest: Any) -> None:
+    """A slot that is neither -1 nor one of the pool's: to the column of cursors that belongs to nobody."""
+    if tvm.tirx.all(first_thread(cell), tvm.tirx.Not(common.is_padding(value, rest))):
+        cell.args.cursors[BASE, cell.args.P] = value
+        cell.args.cursors[FAULT, cell.args.P] = FAULT_SLOT
+
+
+@T.macro
+def fold_slot(cell: Cell) -> None:
+    geo = cell.geo
+    state = T.alloc_local((geo.rows * geo.columns,), F32)
+    ring = ring_registers(cell)
+    load_parameters(cell, ring)
+    fold(cell, ring, state, cell.args.cursors[KV_ONLY, cell.slot], True)
+
+
+@T.macro
+def run_slot(cell: Cell) -> None:
+    """Length, capacity and fold of a row in the pool, then its tokens."""
+    spec, cursors = cell.spec, cell.args.cursors
+    length = T.alloc_local((1,), "int32")
+    kv_only = T.alloc_local((1,), "int32")
+    kv_only[0] = cursors[KV_ONLY, cell.slot]
+    length[0] = 1
+    if spec.form == "verify":
+        given, rest = common.index_words(cell.args.lengths, cell.b)
+        length[0] = T.if_then_else(common.in_range(given, rest, spec.window + 1), given, 0)
+        if first_thread(cell):
+            cursors[WINDOW, cell.slot] = length[0]
+            if tvm.tirx.Not(common.in_range(given, rest, spec.window + 1)):
+                cursors[FAULT, cell.slot] = T.bitwise_or(cursors[FAULT, cell.slot], FAULT_LENGTH)
+    if length[0] > 0:
+        capacity = T.Select(kv_only[0] != 0, spec.kv_only, spec.buffer)
+        full = T.bool(True) if FORMS[spec.form].folds == "pending" else cell.count + length[0] > capacity
+        run_row(cell, length[0], tvm.tirx.all(cell.count > 0, full), kv_only[0])
+    else:
+        write_zeros(cell)

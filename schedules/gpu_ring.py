@@ -1,0 +1,233 @@
+"""Records of the ring on CUDA: how they are read, weighted by the decays after them, and folded into the state.
+
+Lane l of every group carries one record of a chunk of ``lanes``: its weight and the rows of its left vectors that the group holds. The
+right vectors, which all groups need, are dealt to the groups. Chunks are walked from the newest to the oldest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import tilelang.language as T
+
+from kvbuffer_codegen.ir.expr import Expr
+from kvbuffer_codegen.schedules.gpu_tile import F32, ZERO, Cell, Leaves, access, existing, leaves_of, load_columns, load_rows, number_at, suffix_sum
+from kvbuffer_codegen.schedules.space_gpu import ceil_div
+
+
+@dataclass
+class Ring:
+    """Registers for records.
+
+    lefts      [rank * rows] left vectors of the carried record        decay, value_decay   [1], [rows] log-decay of the carried record,
+    rights     [rank * columns] right vectors of one record                                  then the sum of those after it
+    leaves     what rights and decays are built from                   carry, value_carry   the sum over the chunks walked
+    """
+
+    leaves: Leaves
+    lefts: Any
+    rights: Any
+    decay: Any
+    carry: Any
+    value_decay: Any
+    value_carry: Any
+
+
+def key_leaves(cell: Cell) -> list[Expr]:
+    """Leaves of the stored right vectors and of a stored log-decay over K: what is loaded once a record."""
+    layout = cell.spec.record_layout
+    return leaves_of([*(r.expr for r in layout.rights), layout.log_decay_key], "field", "input")
+
+
+def ring_registers(cell: Cell) -> Ring:
+    g, leaves = cell.geo, Leaves(cell.spec)
+    layout = cell.spec.record_layout
+    for node in key_leaves(cell):
+        dtype = getattr(cell.args, node.value if node.op == "field" else node.value[0]).dtype
+        leaves.held[node] = T.alloc_local((g.columns if node.axes else 1,), dtype)
+    for node in leaves_of([layout.log_decay_scalar], "input"):
+        leaves.held.setdefault(node, T.alloc_local((1,), F32))
+    for node in leaves_of([layout.log_decay_value], "input"):
+        leaves.held.setdefault(node, T.alloc_local((g.rows if node.axes else 1,), F32))
+    rows = g.rows if layout.log_decay_value is not None else 1
+    return Ring(
+        leaves,
+        T.alloc_local((g.rank * g.rows,), F32),
+        T.alloc_local((g.rank * g.columns,), F32),
+        T.alloc_local((1,), F32),
+        T.alloc_local((1,), F32),
+        T.alloc_local((rows,), F32),
+        T.alloc_local((rows,), F32),
+    )
+
+
+@T.macro
+def load_parameters(cell: Cell, ring: Ring) -> None:
+    """Parameters that stored records still need."""
+    for node, buffer in ring.leaves.held.items():
+        if node.op == "input":
+            if "K" in node.axes:
+                load_columns(cell, buffer, cell.input(node, 0), access(cell.spec, node.value[0], cell.geo.piece))
+            elif "V" in node.axes:
+                load_rows(cell, buffer, 0, cell.input(node, 0), access(cell.spec, node.value[0], cell.geo.rows))
+            else:
+                buffer[0] = number_at(cell.input(node, 0))
+
+
+@T.macro
+def clear_carry(ring: Ring) -> None:
+    """Before the newest chunk of a walk."""
+    ring.carry[0] = ZERO
+    for p in T.unroll(ring.value_carry.shape[0]):
+        ring.value_carry[p] = ZERO
+
+
+@T.macro
+def load_lefts(cell: Cell, ring: Ring, j: Any, n: Any, into: Any, at: int) -> None:
+    """Record ``j``'s left vectors to ``into[at ...]`` and its log-decays over V and of the head; zeros where there is no such record."""
+    g = cell.geo
+    layout = cell.spec.record_layout
+    ring.decay[0] = ZERO
+    for p in T.unroll(g.rank * g.rows):
+        into[at + p] = ZERO
+    for p in T.unroll(ring.value_decay.shape[0]):
+        ring.value_decay[p] = ZERO
+    if j < n:
+        for r, left in enumerate(layout.lefts):
+            load_rows(cell, into, at + r * g.rows, cell.record(left.value, j), access(cell.spec, left.value, g.rows))
+        if layout.log_decay_scalar is not None:
+            ring.decay[0] = ring.leaves.lower(layout.log_decay_scalar, 0, lambda node: number_at(cell.record(node.value, j)))
+        if layout.log_decay_value is not None:
+            load_value_decay(cell, ring, j)
+
+
+@T.macro
+def load_value_decay(cell: Cell, ring: Ring, j: Any) -> None:
+    value = cell.spec.record_layout.log_decay_value
+    if value.op == "field":
+        load_rows(cell, ring.value_decay, 0, cell.record(value.value, j), access(cell.spec, value.value, cell.geo.rows))
+    else:
+        for p in T.unroll(cell.geo.rows):
+            ring.value_decay[p] = ring.leaves.lower(value, p)
+
+
+@T.macro
+def weigh_lefts(cell: Cell, ring: Ring, lefts: Any, at: int) -> None:
+    """Multiply the carried left vectors by the decays after them. Called by whole warps; chunks newest first."""
+    g = cell.geo
+    layout = cell.spec.record_layout
+    if layout.log_decay_scalar is not None:
+        suffix_sum(cell, ring.decay, ring.carry, 0)
+        ring.decay[0] = T.exp(ring.decay[0])
+        for p in T.unroll(g.rank * g.rows):
+            lefts[at + p] = lefts[at + p] * ring.decay[0]
+    if layout.log_decay_value is not None:
+        for p in T.unroll(g.rows):
+            suffix_sum(cell, ring.value_decay, ring.value_carry, p)
+            ring.value_decay[p] = T.exp(ring.value_decay[p])
+            for r in T.unroll(g.rank):
+                lefts[at + r * g.rows + p] = lefts[at + r * g.rows + p] * ring.value_decay[p]
+
+
+@T.macro
+def load_right(cell: Cell, ring: Ring, j: Any) -> None:
+    """Record ``j``'s right vectors, this lane's columns, to ``ring.rights``; the record exists."""
+    g = cell.geo
+    for node in key_leaves(cell):
+        if node.op == "field":
+            if len(node.axes) > 0:
+                load_columns(cell, ring.leaves.held[node], cell.record(node.value, j), access(cell.spec, node.value, g.piece))
+            else:
+                ring.leaves.held[node][0] = number_at(cell.record(node.value, j))
+    for r, right in enumerate(cell.spec.record_layout.rights):
+        for c in T.unroll(g.columns):
+            ring.rights[r * g.columns + c] = existing(cell, c, ring.leaves.lower(right.expr, c))
+
+
+@T.macro
+def stage_rights(cell: Cell, ring: Ring, first: Any, n: Any) -> None:
+    """Right vectors of records first .. first + lanes - 1 to shared memory, weighted where a log-decay over K is after them.
+
+    Ends with a barrier. Shared ``decay`` holds the sum over the newer chunks of the log-decay over K, and gains this chunk's.
+    """
+    g = cell.geo
+    key = cell.spec.record_layout.log_decay_key
+    staged = cell.shared["ring_rights"]
+    total = T.alloc_local((1,), F32)
+    for q in T.unroll(ceil_div(g.lanes, g.groups)):
+        if q * g.groups + cell.group < T.min(g.lanes, n - first):
+            load_right(cell, ring, first + q * g.groups + cell.group)
+            for r in T.unroll(g.rank):
+                for c in T.unroll(g.columns):
+                    staged[(q * g.groups + cell.group) * g.rank + r, cell.column(c)] = ring.rights[r * g.columns + c]
+            if key is not None:
+                for c in T.unroll(g.columns):
+                    cell.shared["ring_decay"][q * g.groups + cell.group, cell.column(c)] = ring.leaves.lower(key, c)
+    T.sync_threads()
+    if key is not None:
+        for q in T.serial(ceil_div(g.padded_k, g.schedule.threads)):
+            if q * g.schedule.threads + cell.thread < g.padded_k:
+                total[0] = cell.shared["decay"][0, q * g.schedule.threads + cell.thread]
+                for i in T.serial(T.min(g.lanes, n - first)):
+                    for r in T.unroll(g.rank):
+                        at = (T.min(g.lanes, n - first) - 1 - i) * g.rank + r
+                        staged[at, q * g.schedule.threads + cell.thread] = (
+                            staged[at, q * g.schedule.threads + cell.thread] * T.exp(total[0])
+                        )
+                    newest = T.min(g.lanes, n - first) - 1 - i
+                    total[0] = total[0] + cell.shared["ring_decay"][newest, q * g.schedule.threads + cell.thread]
+                cell.shared["decay"][0, q * g.schedule.threads + cell.thread] = total[0]
+        T.sync_threads()
+
+
+@T.macro
+def clear_key_decay(cell: Cell) -> None:
+    """Each thread clears the channels that it walks in :func:`stage_rights`."""
+    g = cell.geo
+    if g.key_decay:
+        for q in T.serial(ceil_div(g.padded_k, g.schedule.threads)):
+            if q * g.schedule.threads + cell.thread < g.padded_k:
+                cell.shared["decay"][0, q * g.schedule.threads + cell.thread] = ZERO
+
+
+@T.macro
+def sum_records(cell: Cell, ring: Ring, into: Any) -> None:
+    """``into[rows * columns]`` = sum over the row's records of weight * left (x) right, in float32; at least one record is there."""
+    g = cell.geo
+    n = cell.count
+    for i in T.unroll(g.rows * g.columns):
+        into[i] = ZERO
+    clear_carry(ring)
+    clear_key_decay(cell)
+    for chunk in T.serial(T.ceildiv(n, g.lanes)):
+        first = (T.ceildiv(n, g.lanes) - 1 - chunk) * g.lanes
+        load_lefts(cell, ring, first + cell.lane, n, ring.lefts, 0)
+        weigh_lefts(cell, ring, ring.lefts, 0)
+        for r in T.unroll(g.rank):
+            for p in T.unroll(g.rows):
+                cell.shared["ring_lefts"][cell.lane * g.rank + r, cell.group_row + p] = ring.lefts[r * g.rows + p]
+        stage_rights(cell, ring, first, n)
+        for e in T.serial(T.min(g.lanes, n - first)):
+            for r in T.unroll(g.rank):
+                for p in T.unroll(g.rows):
+                    ring.lefts[r * g.rows + p] = cell.shared["ring_lefts"][e * g.rank + r, cell.group_row + p]
+                for c in T.unroll(g.columns):
+                    ring.rights[r * g.columns + c] = cell.shared["ring_rights"][e * g.rank + r, cell.column(c)]
+                for p in T.unroll(g.rows):
+                    for c in T.unroll(g.columns):
+                        into[p * g.columns + c] = into[p * g.columns + c] + ring.lefts[r * g.rows + p] * ring.rights[r * g.columns + c]
+        T.sync_threads()
+
+
+def state_decay(cell: Cell, ring: Ring, p: Any, c: Any) -> Any:
+    """The checkpoint's weight at register row ``p``, column ``c``, after all records were walked."""
+    layout = cell.spec.record_layout
+    weight: Any = T.float32(1)
+    if layout.log_decay_scalar is not None:
+        weight = weight * T.exp(ring.carry[0])
+    if layout.log_decay_value is not None:
+        weight = weight * T.exp(ring.value_carry[p])
+    if layout.log_decay_key is not None:
+        weight = weight * T.exp(cell.shared["decay"][0, cell.column(c)])
+    return weight

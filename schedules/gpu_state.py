@@ -1,0 +1,104 @@
+"""The state tile on CUDA: to registers, folded, and back, 16 bytes an access where K (layout VK) or V (KV) allows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tilelang.language as T
+from tilelang import tvm
+
+from kvbuffer_codegen.ir.forms import DTYPES
+from kvbuffer_codegen.schedules import common
+from kvbuffer_codegen.schedules.gpu_ring import Ring, state_decay, sum_records
+from kvbuffer_codegen.schedules.gpu_tile import F32, Cell, access
+from kvbuffer_codegen.schedules.space_gpu import Geometry
+
+
+def state_access(g: Geometry) -> int:
+    """Values of one access: neighbours along K in layout VK, along V in KV."""
+    contiguous = g.piece if g.spec.layout == "VK" else g.rows
+    return min(access(g.spec, "state", contiguous), 16 // DTYPES[g.spec.state])
+
+
+def state_pieces(g: Geometry) -> list[tuple[int, int]]:
+    """Register (row, column) at which each access of a lane starts."""
+    width = state_access(g)
+    if g.spec.layout == "VK":
+        return [(p, c) for p in range(g.rows) for c in range(0, g.columns, width)]
+    return [(p, c) for c in range(g.columns) for p in range(0, g.rows, width)]
+
+
+def register(g: Geometry, p: int, c: int, e: Any) -> Any:
+    """The register of value ``e`` of the access at (p, c)."""
+    return p * g.columns + c + (e if g.spec.layout == "VK" else e * g.columns)
+
+
+def address(cell: Cell, p: int, c: int, e: Any) -> tuple[Any, ...]:
+    if cell.spec.layout == "VK":
+        return cell.state(cell.row + p, cell.column(c) + e)
+    return cell.state(cell.row + p + e, cell.column(c))
+
+
+def exists(cell: Cell, p: int, c: int) -> Any:
+    """Whether the access at (p, c) lies inside the tile; it does so wholly or not at all."""
+    return tvm.tirx.all(cell.column(c) < cell.geo.K, cell.row + p < cell.geo.V)
+
+
+@T.macro
+def load_state(cell: Cell, state: Any) -> None:
+    """``state[rows * columns]`` in float32 from memory, 0 outside the tile."""
+    g = cell.geo
+    width = state_access(g)
+    for p, c in state_pieces(g):
+        raw = T.alloc_local((width,), g.spec.state)
+        if g.masked_columns or g.masked_rows:
+            for e in T.unroll(width):
+                raw[e] = T.cast(0, g.spec.state)
+            if exists(cell, p, c):
+                for e in T.vectorized(width):
+                    raw[e] = cell.args.state[address(cell, p, c, e)]
+        else:
+            for e in T.vectorized(width):
+                raw[e] = cell.args.state[address(cell, p, c, e)]
+        for e in T.unroll(width):
+            state[register(g, p, c, e)] = T.cast(raw[e], F32)
+
+
+@T.macro
+def store_state(cell: Cell, state: Any, write: bool) -> None:
+    """Round ``state`` to the state's dtype (out of range saturates), and write it back where ``write``."""
+    g = cell.geo
+    width = state_access(g)
+    for p, c in state_pieces(g):
+        raw = T.alloc_local((width,), g.spec.state)
+        for e in T.unroll(width):
+            raw[e] = T.cast(common.saturated(state[register(g, p, c, e)], g.spec.state), g.spec.state)
+            state[register(g, p, c, e)] = T.cast(raw[e], F32)
+        if write:
+            if g.masked_columns or g.masked_rows:
+                if exists(cell, p, c):
+                    for e in T.vectorized(width):
+                        cell.args.state[address(cell, p, c, e)] = raw[e]
+            else:
+                for e in T.vectorized(width):
+                    cell.args.state[address(cell, p, c, e)] = raw[e]
+
+
+@T.macro
+def fold(cell: Cell, ring: Ring, state: Any, kv_only: Any, write: bool) -> None:
+    """``state`` = the folded checkpoint as it is stored: the records' sum, and the decayed checkpoint added to it once.
+
+    A kv_only row has no checkpoint, and none is read. The sum takes the registers of the state, which is loaded after it.
+    """
+    g = cell.geo
+    sum_records(cell, ring, state)
+    if kv_only == 0:
+        before = T.alloc_local((g.rows * g.columns,), F32)
+        load_state(cell, before)
+        for p in T.unroll(g.rows):
+            for c in T.unroll(g.columns):
+                at = p * g.columns + c
+                state[at] = before[at] * state_decay(cell, ring, p, c) + state[at]
+        if g.key_decay:
+            T.sync_threads()  # before whoever walks records next clears the decays
+    store_state(cell, state, write)

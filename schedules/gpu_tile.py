@@ -1,0 +1,248 @@
+"""What the CUDA templates share: a block's place, a lane's columns, sums over lanes, leaves in registers.
+
+Everything is at thread level: shapes of registers are those of :class:`~kvbuffer_codegen.schedules.space_gpu.Geometry`, and loops over
+registers unroll. A macro that shuffles is called by whole warps only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import tilelang.language as T
+from tilelang import tvm
+
+from kvbuffer_codegen.ir import expr as ex
+from kvbuffer_codegen.ir.expr import Expr
+from kvbuffer_codegen.ir.forms import DTYPES, KernelSpec
+from kvbuffer_codegen.ir.signature import TensorArg, signature
+from kvbuffer_codegen.schedules import common
+from kvbuffer_codegen.schedules.space_gpu import Geometry
+
+F32 = "float32"
+ZERO = T.float32(0)
+
+
+@dataclass
+class Place:
+    """A tensor and the leading part of an index into it."""
+
+    tensor: Any
+    where: tuple[Any, ...]
+
+
+@dataclass
+class Cell:
+    """One block: value head ``hv`` (key head ``hk``) of batch row ``b``, V rows ``first_row`` .. of one tile; and one of its threads.
+
+    ``lead`` indexes the axes that a flush has in front (its layer). ``slot`` and ``ring`` are in range wherever they are used.
+    """
+
+    geo: Geometry
+    args: Any
+    lead: tuple[Any, ...]
+    b: Any
+    hv: Any
+    tile: Any
+    thread: Any
+    shared: dict[str, Any]
+    slot: Any = None
+    ring: Any = None
+    base: Any = None
+    count: Any = None
+
+    @property
+    def spec(self) -> KernelSpec:
+        return self.geo.spec
+
+    @property
+    def hk(self) -> Any:
+        return T.truncdiv(self.hv, self.spec.ratio)
+
+    @property
+    def lane(self) -> Any:
+        return self.thread % self.geo.lanes
+
+    @property
+    def group(self) -> Any:
+        return self.thread // self.geo.lanes
+
+    @property
+    def group_row(self) -> Any:
+        """First row of this lane, inside the tile."""
+        return self.group * self.geo.rows
+
+    @property
+    def row(self) -> Any:
+        """First row of this lane, of V."""
+        return self.tile * self.geo.schedule.block_v + self.group_row
+
+    @property
+    def own(self) -> Any:
+        """Which of its rows a lane holds after :func:`sum_rows`; ``lanes / rows`` neighbours hold the same."""
+        return self.lane // (self.geo.lanes // self.geo.rows)
+
+    @property
+    def owner(self) -> Any:
+        """Whether this lane is the one that writes its own row."""
+        first = self.lane % (self.geo.lanes // self.geo.rows) == 0
+        return tvm.tirx.all(first, self.row + self.own < self.geo.V) if self.geo.masked_rows else first
+
+    def column(self, c: Any) -> Any:
+        """The column of K that register ``c`` of a vector over K holds."""
+        piece = self.geo.piece
+        return (c // piece * self.geo.lanes + self.lane) * piece + c % piece
+
+    def head(self, heads: str) -> Any:
+        return self.hk if heads == "key" else self.hv
+
+    def state(self, row: Any, column: Any) -> tuple[Any, ...]:
+        """Index of one value of the state."""
+        where = (*self.lead, self.slot, self.hv)
+        return (*where, row, column) if self.spec.layout == "VK" else (*where, column, row)
+
+    def record(self, name: str, j: Any) -> Place:
+        """Field ``name`` of record ``j``."""
+        field = next(f for f in self.spec.record_layout.fields if f.name == name)
+        row = common.record_row(self.base, j, self.args.R)
+        return Place(getattr(self.args, name), (*self.lead, self.ring, row, self.head(field.heads)))
+
+    def input(self, node: Expr, t: Any) -> Place:
+        """An input leaf at token ``t``."""
+        name, part = node.value
+        assert self.spec.recurrence is not None
+        argument = next(a for a in self.spec.recurrence.arguments if a.name == name)
+        window = (t,) if self.spec.form == "verify" else ()
+        front = self.lead if argument.parameter else (self.b, *window)
+        count = () if part is None else (part,)
+        return Place(getattr(self.args, name), (*front, *count, self.head(argument.heads)))
+
+
+@dataclass
+class Leaves:
+    """Registers that hold leaves: one value a column (axis K), a row (axis V) or one in all."""
+
+    spec: KernelSpec
+    held: dict[Expr, Any] = field(default_factory=dict)
+
+    def lower(self, expr: Expr, index: Any = 0, others: Callable[[Expr], Any] | None = None) -> Any:
+        """``expr`` in float32 at column or row ``index``; ``others`` gives leaves that are not held."""
+
+        def leaf(node: Expr) -> Any:
+            if node in self.held:
+                return T.cast(self.held[node][index if node.axes else 0], F32)
+            if others is None:
+                raise KeyError(f"leaf {node} of {expr} is not loaded")
+            return others(node)
+
+        return common.lower(expr, leaf, self.spec)
+
+
+def leaves_of(exprs: Iterable[Expr | None], *ops: str) -> list[Expr]:
+    """The distinct leaves of kinds ``ops``, in order of first use."""
+    return [n for n in ex.walk(*(e for e in exprs if e is not None)) if n.op in ops]
+
+
+def access(spec: KernelSpec, name: str, contiguous: int) -> int:
+    """Elements of one access to tensor ``name`` where ``contiguous`` neighbours are wanted: as many as its alignment allows."""
+    argument = next(a for a in signature(spec) if a.name == name)
+    assert isinstance(argument, TensorArg)
+    return max(w for w in (1, 2, 4, 8) if contiguous % w == 0 and (w == 1 or w * DTYPES.get(argument.dtype, 4) <= argument.align))
+
+
+def halving(count: int, lanes: int) -> list[tuple[int, int]]:
+    """Steps (mask, half) that sum ``count`` values over ``lanes`` lanes: while several are left, a lane sends one half of them and
+    keeps the other, so that each step halves the work; half 0 is a plain butterfly step on the one value left."""
+    steps, mask = [], lanes // 2
+    while mask:
+        steps.append((mask, count // 2))
+        count, mask = max(count // 2, 1), mask // 2
+    return steps
+
+
+@T.macro
+def sum_lanes(cell: Cell, values: Any, at: int, count: int) -> None:
+    """Sum ``values[at : at + count]`` (a power of two of them) over the lanes of a group.
+
+    With count <= lanes, lane l ends with the sum of value ``l // (lanes / count)`` in ``values[at]``; with more, with ``count / lanes``
+    sums from value ``l * count / lanes`` on.
+    """
+    for mask, half in halving(count, cell.geo.lanes):
+        if half > 0:
+            for i in T.unroll(half):
+                kept = T.Select((cell.lane & mask) != 0, values[at + i + half], values[at + i])
+                sent = T.Select((cell.lane & mask) != 0, values[at + i], values[at + i + half])
+                values[at + i] = kept + T.shfl_xor(sent, mask)
+        else:
+            values[at] = values[at] + T.shfl_xor(values[at], mask)
+
+
+@T.macro
+def suffix_sum(cell: Cell, value: Any, carry: Any, i: Any) -> None:
+    """``value[i]``, one number a lane, becomes the sum of the later lanes' numbers and ``carry[i]``, which then gains them all.
+
+    Sums run from the newest backwards and are never a difference, so that -inf (a decay of exactly 0) stays exact.
+    """
+    lanes = cell.geo.lanes
+    other = T.alloc_local((1,), F32)
+    for distance in [1 << s for s in range(lanes.bit_length() - 1)]:
+        other[0] = T.shfl_down(value[i], distance, lanes)
+        value[i] = value[i] + T.Select(cell.lane + distance < lanes, other[0], ZERO)
+    other[0] = T.shfl_down(value[i], 1, lanes)
+    other[0] = T.Select(cell.lane + 1 < lanes, other[0], ZERO) + carry[i]
+    carry[i] = carry[i] + T.shfl_sync(value[i], 0, lanes)
+    value[i] = other[0]
+
+
+@T.macro
+def load_columns(cell: Cell, into: Any, source: Place, width: int) -> None:
+    """``into[c] = source[ column c]`` with ``width`` columns an access; 0 for columns that do not exist."""
+    for m in T.unroll(cell.geo.columns // width):
+        if cell.geo.masked_columns:
+            if cell.column(m * width) < cell.geo.K:
+                for e in T.vectorized(width):
+                    into[m * width + e] = source.tensor[(*source.where, cell.column(m * width) + e)]
+            else:
+                for e in T.unroll(width):
+                    into[m * width + e] = T.cast(0, into.dtype)
+        else:
+            for e in T.vectorized(width):
+                into[m * width + e] = source.tensor[(*source.where, cell.column(m * width) + e)]
+
+
+@T.macro
+def store_columns(cell: Cell, values: Any, target: Place, width: int) -> None:
+    """``target[ column c] = values[c]`` for the columns that exist."""
+    for m in T.unroll(cell.geo.columns // width):
+        if cell.geo.masked_columns:
+            if cell.column(m * width) < cell.geo.K:
+                for e in T.vectorized(width):
+                    target.tensor[(*target.where, cell.column(m * width) + e)] = values[m * width + e]
+        else:
+            for e in T.vectorized(width):
+                target.tensor[(*target.where, cell.column(m * width) + e)] = values[m * width + e]
+
+
+@T.macro
+def load_rows(cell: Cell, into: Any, at: Any, source: Place, width: int) -> None:
+    """``into[at + p] = source[ row p of this lane]`` as float32; 0 for rows that do not exist."""
+    for m in T.unroll(cell.geo.rows // width):
+        if cell.geo.masked_rows:
+            for e in T.unroll(width):
+                into[at + m * width + e] = ZERO
+                if cell.row + m * width + e < cell.geo.V:
+                    into[at + m * width + e] = source.tensor[(*source.where, cell.row + m * width + e)]
+        else:
+            for e in T.vectorized(width):
+                into[at + m * width + e] = source.tensor[(*source.where, cell.row + m * width + e)]
+
+
+def existing(cell: Cell, c: Any, value: Any) -> Any:
+    """``value`` where register ``c`` of a vector over K is a column, else 0."""
+    return T.Select(cell.column(c) < cell.geo.K, value, ZERO) if cell.geo.masked_columns else value
+
+
+def number_at(place: Place, *wide: Any) -> Any:
+    """The one value at ``place``."""
+    return place.tensor[(*place.where, *wide)]

@@ -1,0 +1,259 @@
+"""The tokens of a call on CUDA: their vectors over K, their numbers, what they append, and their scores against records.
+
+One token stays in every lane's registers (each group computes it for itself: no barrier). The tokens of a window are dealt to the
+groups and pass through shared memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import tilelang.language as T
+from tilelang import tvm
+
+from kvbuffer_codegen.ir import expr as ex
+from kvbuffer_codegen.ir.expr import Expr
+from kvbuffer_codegen.ir.forms import FORMS
+from kvbuffer_codegen.ir.records import Field
+from kvbuffer_codegen.schedules.gpu_ring import Ring, clear_key_decay, load_right, stage_rights
+from kvbuffer_codegen.schedules.gpu_tile import F32, ZERO, Cell, Leaves, access, existing, leaves_of, load_columns, number_at, store_columns, sum_lanes
+from kvbuffer_codegen.schedules.space_gpu import ceil_div, power_of_two
+
+MOST_SCORES = 32  #: scores of one record that a lane sums at a time
+
+
+@dataclass
+class Token:
+    """Registers of one token: its leaves, [reads * columns] read vectors, [rank * columns] right vectors, [columns] log-decay over K."""
+
+    leaves: Leaves
+    reads: Any
+    rights: Any
+    decay: Any
+
+
+def token_fields(cell: Cell) -> list[Field]:
+    """Record fields that a token's key side fills: over K, or numbers."""
+    return [f for f in cell.spec.record_layout.fields if f.axis != "V"] if FORMS[cell.spec.form].appends else []
+
+
+def token_registers(cell: Cell) -> Token:
+    g, program, leaves = cell.geo, cell.spec.program, Leaves(cell.spec)
+    used = [d.expr for d in program.definitions] + [*program.reads, *program.rights, program.log_decay_key]
+    for node in leaves_of([*used, *(f.expr for f in token_fields(cell))], "input", "scalar"):
+        dtype = F32 if node.op == "scalar" else getattr(cell.args, node.value[0]).dtype
+        leaves.held[node] = T.alloc_local((g.columns if node.axes else 1,), dtype)
+    for d in program.definitions:
+        leaves.held.setdefault(ex.leaf("scalar", d.name, (), d.expr.heads), T.alloc_local((1,), F32))
+    return Token(
+        leaves,
+        T.alloc_local((g.reads * g.columns,), F32),
+        T.alloc_local((g.rank * g.columns,), F32),
+        T.alloc_local((g.columns,), F32),
+    )
+
+
+def scalar_leaf(token: Token, name: str) -> Expr:
+    return next(n for n in token.leaves.held if n.op == "scalar" and n.value == name)
+
+
+@T.macro
+def load_token(cell: Cell, token: Token, t: Any) -> None:
+    for node, buffer in token.leaves.held.items():
+        if node.op == "input":
+            if len(node.axes) > 0:
+                load_columns(cell, buffer, cell.input(node, t), access(cell.spec, node.value[0], cell.geo.piece))
+            else:
+                buffer[0] = number_at(cell.input(node, t))
+
+
+@T.macro
+def compute_token(cell: Cell, token: Token) -> None:
+    """Definitions in order, then the vectors over K. Called by whole warps."""
+    g, program = cell.geo, cell.spec.program
+    for d in program.definitions:
+        number = token.leaves.held[scalar_leaf(token, d.name)]
+        if d.reduce:
+            number[0] = ZERO
+            for c in T.unroll(g.columns):
+                number[0] = number[0] + existing(cell, c, token.leaves.lower(d.expr, c))
+            sum_lanes(cell, number, 0, 1)
+        else:
+            number[0] = token.leaves.lower(d.expr)
+    for i, read in enumerate(program.reads):
+        for c in T.unroll(g.columns):
+            token.reads[i * g.columns + c] = existing(cell, c, token.leaves.lower(read, c))
+    for r, right in enumerate(program.rights):
+        for c in T.unroll(g.columns):
+            token.rights[r * g.columns + c] = existing(cell, c, token.leaves.lower(right, c))
+    if program.log_decay_key is not None:
+        for c in T.unroll(g.columns):
+            token.decay[c] = existing(cell, c, token.leaves.lower(program.log_decay_key, c))
+
+
+@T.macro
+def append_token(cell: Cell, token: Token, t: Any) -> None:
+    """Fields over K and numbers of token ``t``, by one group of one block of those that share them."""
+    g = cell.geo
+    for field in token_fields(cell):
+        target = cell.record(field.name, cell.count + t)
+        mine = cell.tile == 0 if field.heads == "value" else tvm.tirx.all(cell.tile == 0, cell.hv % cell.spec.ratio == 0)
+        if mine:
+            if field.axis == "K":
+                values = T.alloc_local((g.columns,), target.tensor.dtype)
+                for c in T.unroll(g.columns):
+                    values[c] = T.cast(token.leaves.lower(field.expr, c), target.tensor.dtype)
+                store_columns(cell, values, target, access(cell.spec, field.name, g.piece))
+            else:
+                if cell.lane == 0:
+                    target.tensor[target.where] = token.leaves.lower(field.expr)
+
+
+@T.macro
+def share_window(cell: Cell, token: Token, length: Any) -> None:
+    """Compute the window's tokens, a group each, and put their vectors and numbers into shared memory. Ends with a barrier."""
+    g = cell.geo
+    for q in T.unroll(ceil_div(g.T, g.groups)):
+        t = q * g.groups + cell.group
+        load_token(cell, token, T.min(t, g.T - 1))
+        compute_token(cell, token)
+        if t < length:
+            append_token(cell, token, t)
+        if t < g.T:
+            for c in T.unroll(g.columns):
+                for i in T.unroll(g.reads):
+                    cell.shared["reads"][t * g.reads + i, cell.column(c)] = token.reads[i * g.columns + c]
+                for r in T.unroll(g.rank):
+                    cell.shared["rights"][t * g.rank + r, cell.column(c)] = token.rights[r * g.columns + c]
+                if g.key_decay:
+                    cell.shared["token_decay"][t, cell.column(c)] = token.decay[c]
+            for i, d in enumerate(cell.spec.program.definitions):
+                if cell.lane == i % g.lanes:
+                    cell.shared["numbers"][t, i] = token.leaves.held[scalar_leaf(token, d.name)][0]
+    T.sync_threads()
+
+
+def number_of(cell: Cell, token: Token, name: str, t: int) -> Any:
+    """Definition ``name`` of token ``t``, on any lane."""
+    if cell.geo.resident:
+        return token.leaves.held[scalar_leaf(token, name)][0]
+    return cell.shared["numbers"][t, [d.name for d in cell.spec.program.definitions].index(name)]
+
+
+@T.macro
+def read_vector(cell: Cell, token: Token, t: Any, i: int, into: Any) -> None:
+    """Read vector ``i`` of token ``t``, this lane's columns."""
+    g = cell.geo
+    for c in T.unroll(g.columns):
+        if g.resident:
+            into[c] = token.reads[i * g.columns + c]
+        else:
+            into[c] = cell.shared["reads"][t * g.reads + i, cell.column(c)]
+
+
+@T.macro
+def score_record(cell: Cell, token: Token, rights: Any, live: Any, row: Any) -> None:
+    """Scores of one record a group: its ``rights`` times every read vector, to row ``row`` of the shared scores where ``live``.
+
+    Called by whole warps, whose groups hold different records.
+    """
+    g = cell.geo
+    block = max(1, min(g.T, MOST_SCORES // (g.rank * g.reads)))  # tokens scored together
+    count = power_of_two(g.rank * g.reads * block)
+    each = max(1, count // g.lanes)
+    values = T.alloc_local((count,), F32)
+    vector = T.alloc_local((g.columns,), F32)
+    for first in T.serial(ceil_div(g.T, block)):
+        for i in T.unroll(count):
+            values[i] = ZERO
+        if live:
+            for t in T.unroll(block):
+                for i in T.unroll(g.reads):
+                    read_vector(cell, token, T.min(first * block + t, g.T - 1), i, vector)
+                    for r in T.unroll(g.rank):
+                        for c in T.unroll(g.columns):
+                            at = (r * block + t) * g.reads + i
+                            values[at] = values[at] + rights[r * g.columns + c] * vector[c]
+        sum_lanes(cell, values, 0, count)
+        for q in T.unroll(each):
+            index = cell.lane * each + q if count > g.lanes else cell.lane // (g.lanes // count)
+            rank = index // (block * g.reads)
+            rest = first * block * g.reads + index % (block * g.reads)
+            writes = tvm.tirx.all(live, index < g.rank * block * g.reads, rest < g.T * g.reads)
+            if writes:
+                cell.shared["scores"][row, rank * g.T * g.reads + rest] = values[q]
+
+
+@T.macro
+def score_history(cell: Cell, token: Token, ring: Ring, n: Any) -> None:
+    """Scores of records 0 .. n - 1. Where a log-decay over K weighs them, chunks of them pass through shared memory, newest first."""
+    g = cell.geo
+    if g.key_decay:
+        clear_key_decay(cell)
+        for chunk in T.serial(T.ceildiv(n, g.lanes)):
+            first = (T.ceildiv(n, g.lanes) - 1 - chunk) * g.lanes
+            stage_rights(cell, ring, first, n)
+            for q in T.unroll(ceil_div(g.lanes, g.groups)):
+                e = q * g.groups + cell.group
+                live = e < T.min(g.lanes, n - first)
+                if live:
+                    for r in T.unroll(g.rank):
+                        for c in T.unroll(g.columns):
+                            ring.rights[r * g.columns + c] = cell.shared["ring_rights"][e * g.rank + r, cell.column(c)]
+                score_record(cell, token, ring.rights, live, first + e)
+            T.sync_threads()
+    else:
+        for q in T.serial(T.ceildiv(n, g.groups)):
+            j = q * g.groups + cell.group
+            if j < n:
+                load_right(cell, ring, j)
+            score_record(cell, token, ring.rights, j < n, j)
+
+
+@T.macro
+def score_window(cell: Cell, token: Token, ring: Ring, first: int) -> None:
+    """Scores of the window's own tokens against later ones, to rows ``first`` on."""
+    g = cell.geo
+    if g.key_decay:
+        walk_window(cell, ring, first)
+    else:
+        for q in T.unroll(ceil_div(g.T, g.groups)):
+            t = q * g.groups + cell.group
+            if t < g.T:
+                for r in T.unroll(g.rank):
+                    for c in T.unroll(g.columns):
+                        ring.rights[r * g.columns + c] = cell.shared["rights"][t * g.rank + r, cell.column(c)]
+            score_record(cell, token, ring.rights, t < g.T, first + t)
+
+
+@T.macro
+def walk_window(cell: Cell, ring: Ring, first: int) -> None:
+    """As :func:`score_window` with a log-decay over K: a group pulls a read vector back through the tokens before it, newest first,
+    and leaves it weighted by all their decays, as records and checkpoint want it. Ends with a barrier."""
+    g = cell.geo
+    vector = T.alloc_local((g.columns,), F32)
+    value = T.alloc_local((1,), F32)
+    for q in T.unroll(ceil_div(g.T * g.reads, g.groups)):
+        task = q * g.groups + cell.group
+        if task < g.T * g.reads:
+            for c in T.unroll(g.columns):
+                vector[c] = cell.shared["reads"][task, cell.column(c)]
+        for back in T.serial(g.T):
+            source = g.T - 1 - back
+            live = tvm.tirx.all(task < g.T * g.reads, source < task // g.reads)
+            for r in T.unroll(g.rank):
+                value[0] = ZERO
+                if live:
+                    for c in T.unroll(g.columns):
+                        value[0] = value[0] + cell.shared["rights"][source * g.rank + r, cell.column(c)] * vector[c]
+                sum_lanes(cell, value, 0, 1)
+                if tvm.tirx.all(live, cell.lane == 0):
+                    cell.shared["scores"][first + source, r * g.T * g.reads + task] = value[0]
+            if live:
+                for c in T.unroll(g.columns):
+                    vector[c] = vector[c] * T.exp(cell.shared["token_decay"][source, cell.column(c)])
+        if task < g.T * g.reads:
+            for c in T.unroll(g.columns):
+                cell.shared["reads"][task, cell.column(c)] = vector[c]
+    T.sync_threads()

@@ -1,0 +1,242 @@
+"""decode, step and verify on CUDA: the tokens of a row against checkpoint and records, solved one after another.
+
+    r_i(t) = w_t (e^{s_0} (S0 @ x_i) + sum_j e^{s_j} (b_j . x_i) a_j) + sum over earlier tokens m of the window of w_mt (b_m . x_i) a_m
+
+Every lane sums its columns of S0 @ x and its records' terms; one reduction over the lanes of a group sums both. What happens to a row:
+docs/architecture.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import tilelang.language as T
+from tilelang import tvm
+
+from kvbuffer_codegen.ir.expr import Expr
+from kvbuffer_codegen.ir.forms import FORMS
+from kvbuffer_codegen.schedules import common
+from kvbuffer_codegen.schedules.gpu_ring import Ring, clear_carry, load_lefts, load_parameters, ring_registers, state_decay, weigh_lefts
+from kvbuffer_codegen.schedules.gpu_state import fold, load_state, store_state
+from kvbuffer_codegen.schedules.gpu_tile import F32, ZERO, Cell, leaves_of, number_at, sum_lanes
+from kvbuffer_codegen.schedules.gpu_token import (
+    Token,
+    append_token,
+    compute_token,
+    load_token,
+    number_of,
+    read_vector,
+    score_history,
+    score_window,
+    share_window,
+    token_registers,
+)
+from kvbuffer_codegen.schedules.space_gpu import ceil_div
+
+
+@dataclass
+class Rows:
+    """Registers of the V side, for the row that a lane owns after a reduction. Buffers over T hold one value a token.
+
+    values   leaves over V (inputs, parameters)          reads    one buffer [T] a read
+    lefts    one buffer [T] a write: the left vector     weighed  the same, times the decays since
+    gate     [1] e^log-decay of the token                passed   [1] product of the gates so far
+    """
+
+    values: dict[Expr, Any]
+    reads: list[Any]
+    lefts: list[Any]
+    weighed: list[Any]
+    gate: Any
+    passed: Any
+
+
+def value_exprs(cell: Cell) -> list[Expr | None]:
+    program = cell.spec.program
+    fields = [f.expr for f in cell.spec.record_layout.fields if f.axis == "V"]
+    return [*program.lefts, program.output, program.log_decay_value, *fields]
+
+
+def row_registers(cell: Cell) -> Rows:
+    g = cell.geo
+    values = {
+        node: T.alloc_local((g.T,), getattr(cell.args, node.value[0]).dtype) for node in leaves_of(value_exprs(cell), "input") if node.axes
+    }
+    reads, lefts, weighed = ([T.alloc_local((g.T,), F32) for _ in range(n)] for n in (g.reads, g.rank, g.rank))
+    return Rows(values, reads, lefts, weighed, T.alloc_local((1,), F32), T.alloc_local((1,), F32))
+
+
+@T.macro
+def load_values(cell: Cell, rows: Rows) -> None:
+    row = cell.row + cell.own
+    last = T.min(row, cell.geo.V - 1) if cell.geo.masked_rows else row
+    for node, buffer in rows.values.items():
+        for t in T.unroll(cell.geo.T):
+            buffer[t] = number_at(cell.input(node, t), last)
+
+
+def lower_row(cell: Cell, token: Token, rows: Rows, expr: Expr, t: int) -> Any:
+    """``expr`` at token ``t`` and the lane's own row."""
+
+    def leaf(node: Expr) -> Any:
+        if node.op == "scalar":
+            return number_of(cell, token, node.value, t)
+        held = {"read": rows.reads, "left": rows.lefts}.get(node.op, rows.values)[node.value if node.op in ("read", "left") else node]
+        return T.cast(held[t], F32)
+
+    return common.lower(expr, leaf, cell.spec)
+
+
+@T.macro
+def carry_history(cell: Cell, ring: Ring, n: Any, lefts: Any) -> None:
+    """Weighted left vectors of the records that this lane carries, chunk by chunk from the newest, to ``lefts[slot, rank, rows]``."""
+    g = cell.geo
+    clear_carry(ring)
+    for slot in reversed(range(ceil_div(cell.spec.history, g.lanes))):
+        load_lefts(cell, ring, slot * g.lanes + cell.lane, n, lefts, slot * g.rank * g.rows)
+        weigh_lefts(cell, ring, lefts, slot * g.rank * g.rows)
+
+
+@T.macro
+def read_token(cell: Cell, token: Token, rows: Rows, state: Any, lefts: Any, n: Any, t: int) -> None:
+    """The reads of token ``t`` against checkpoint and records; the lane's own row to ``rows.reads``."""
+    g = cell.geo
+    vector = T.alloc_local((g.columns,), F32)
+    sums = T.alloc_local((g.rows,), F32)
+    score = T.alloc_local((1,), F32)
+    for i in list(range(g.reads)):
+        read_vector(cell, token, t, i, vector)
+        for p in T.unroll(g.rows):
+            sums[p] = ZERO
+            for c in T.unroll(g.columns):
+                sums[p] = sums[p] + state[p * g.columns + c] * vector[c]
+        for slot in list(range(ceil_div(cell.spec.history, g.lanes))):
+            for r in T.unroll(g.rank):
+                score[0] = ZERO
+                if slot * g.lanes + cell.lane < n:
+                    score[0] = cell.shared["scores"][slot * g.lanes + cell.lane, (r * g.T + t) * g.reads + i]
+                for p in T.unroll(g.rows):
+                    sums[p] = sums[p] + score[0] * lefts[(slot * g.rank + r) * g.rows + p]
+        sum_lanes(cell, sums, 0, g.rows)
+        rows.reads[i][t] = sums[0]
+
+
+@T.macro
+def solve_token(cell: Cell, token: Token, rows: Rows, t: int) -> None:
+    """Left vectors of token ``t`` on the lane's own row, from its reads and the window before it; then the decays move on."""
+    g, program = cell.geo, cell.spec.program
+    if t == 0:
+        rows.passed[0] = T.float32(1)
+    for i in list(range(g.reads)):
+        rows.reads[i][t] = rows.reads[i][t] * rows.passed[0]
+        for earlier in list(range(t)):
+            for r in list(range(g.rank)):
+                score = cell.shared["scores"][window_row(cell) + earlier, (r * g.T + t) * g.reads + i]
+                rows.reads[i][t] = rows.reads[i][t] + score * rows.weighed[r][earlier]
+    for r, left in enumerate(program.lefts):
+        rows.lefts[r][t] = lower_row(cell, token, rows, left, t)
+        rows.weighed[r][t] = rows.lefts[r][t]
+    decays = [d for d in (program.log_decay_scalar, program.log_decay_value) if d is not None]
+    rows.gate[0] = T.float32(1)
+    for decay in decays:
+        rows.gate[0] = rows.gate[0] * T.exp(lower_row(cell, token, rows, decay, t))
+    if len(decays) > 0:
+        rows.passed[0] = rows.passed[0] * rows.gate[0]
+        for earlier in list(range(t)):
+            for r in list(range(g.rank)):
+                rows.weighed[r][earlier] = rows.weighed[r][earlier] * rows.gate[0]
+
+
+def window_row(cell: Cell) -> int:
+    """First row of the shared scores that belongs to the window's own tokens."""
+    return ceil_div(cell.spec.history, cell.geo.lanes) * cell.geo.lanes
+
+
+def out_index(cell: Cell, t: int) -> tuple[Any, ...]:
+    window = (t,) if cell.spec.form == "verify" else ()
+    return (cell.b, *window, cell.hv, cell.row + cell.own)
+
+
+@T.macro
+def write_token(cell: Cell, token: Token, rows: Rows, length: Any, t: int) -> None:
+    """Output of token ``t`` (0 past the row's length) and its record's fields over V."""
+    if cell.owner:
+        result = lower_row(cell, token, rows, cell.spec.program.output, t)
+        cell.args.out[out_index(cell, t)] = T.cast(T.Select(t < length, result, ZERO), cell.spec.io)
+        if FORMS[cell.spec.form].appends:
+            if t < length:
+                for field in [f for f in cell.spec.record_layout.fields if f.axis == "V"]:
+                    target = cell.record(field.name, cell.count + t)
+                    target.tensor[(*target.where, cell.row + cell.own)] = T.cast(lower_row(cell, token, rows, field.expr, t), target.tensor.dtype)
+
+
+@T.macro
+def write_zeros(cell: Cell) -> None:
+    if cell.owner:
+        for t in T.unroll(cell.geo.T):
+            cell.args.out[out_index(cell, t)] = T.cast(0, cell.spec.io)
+
+
+@T.macro
+def write_state(cell: Cell, token: Token, rows: Rows, state: Any) -> None:
+    """step: the state after the token, from the registers that hold the state before it."""
+    g = cell.geo
+    left = T.alloc_local((g.rank,), F32)
+    gate = T.alloc_local((1,), F32)
+    key = cell.spec.program.log_decay_key is not None
+    for p in T.unroll(g.rows):
+        gate[0] = T.shfl_sync(rows.gate[0], p * (g.lanes // g.rows), g.lanes)
+        for r in list(range(g.rank)):
+            left[r] = T.shfl_sync(rows.lefts[r][0], p * (g.lanes // g.rows), g.lanes)
+        for c in T.unroll(g.columns):
+            state[p * g.columns + c] = state[p * g.columns + c] * (gate[0] * T.exp(token.decay[c]) if key else gate[0])
+            for r in T.unroll(g.rank):
+                state[p * g.columns + c] = state[p * g.columns + c] + left[r] * token.rights[r * g.columns + c]
+    store_state(cell, state, True)
+
+
+@T.macro
+def run_row(cell: Cell, length: Any, folds: Any, kv_only: Any) -> None:
+    """One row with at least one token."""
+    g = cell.geo
+    state = T.alloc_local((g.rows * g.columns,), F32)
+    lefts = T.alloc_local((max(1, ceil_div(cell.spec.history, g.lanes)) * g.rank * g.rows,), F32)
+    read = T.alloc_local((1,), "int32")  # records that are read, not folded
+    ring, token, rows = ring_registers(cell), token_registers(cell), row_registers(cell)
+    load_parameters(cell, ring)
+    load_values(cell, rows)
+    if g.resident:
+        load_token(cell, token, 0)
+    read[0] = 0
+    if folds:
+        fold(cell, ring, state, kv_only, not FORMS[cell.spec.form].writes_state)
+    else:
+        read[0] = cell.count
+        if kv_only == 0:
+            load_state(cell, state)
+        else:
+            for i in T.unroll(g.rows * g.columns):
+                state[i] = ZERO
+    if g.resident:
+        compute_token(cell, token)
+        if cell.group == 0:
+            append_token(cell, token, 0)
+    else:
+        share_window(cell, token, length)
+        score_window(cell, token, ring, window_row(cell))
+    if cell.spec.history > 0:
+        score_history(cell, token, ring, read[0])
+        carry_history(cell, ring, read[0], lefts)
+    if cell.spec.history > 0 or not g.resident:
+        T.sync_threads()
+    if cell.spec.history > 0:
+        for p in T.unroll(g.rows):
+            for c in T.unroll(g.columns):
+                state[p * g.columns + c] = state[p * g.columns + c] * state_decay(cell, ring, p, c)
+    for t in list(range(g.T)):
+        read_token(cell, token, rows, state, lefts, read[0], t)
+        solve_token(cell, token, rows, t)
+        write_token(cell, token, rows, length, t)
+    if FORMS[cell.spec.form].writes_state:
+        write_state(cell, token, rows, state)

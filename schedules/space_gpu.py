@@ -1,0 +1,226 @@
+"""CUDA schedules: how a [V, K] tile is dealt to threads. No compiler is imported here.
+
+A block owns ``block_v`` rows of one value head. ``lanes`` neighbouring threads of a warp (a *group*) share ``rows`` neighbouring rows, and
+each lane keeps the same ``columns`` columns of all of them in registers: *pieces* of ``piece`` contiguous columns, ``lanes * piece`` apart.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+from kvbuffer_codegen.ir.forms import DTYPES, FORMS, KernelSpec
+from kvbuffer_codegen.schedules.space import CURSOR_FORMS, Schedule, TargetLike
+
+WARP = 32
+MAX_ROWS, MAX_STATE = 8, 64  #: rows of a lane, and float32 state values of a lane, that still fit its registers
+
+
+def ceil_div(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def power_of_two(n: int) -> int:
+    """The least power of two that is not smaller."""
+    return 1 << max(n - 1, 0).bit_length()
+
+
+@dataclass(frozen=True)
+class GpuSchedule(Schedule):
+    """Fields of a CUDA candidate.
+
+    block_v       state rows of a block
+    lanes         threads that share a row: a power of two inside a warp
+    threads       threads of a block
+    ctas_per_sm   blocks that must fit a multiprocessor: bounds the registers of a thread at 65536 / (threads * ctas_per_sm)
+    """
+
+    kind: ClassVar[str] = "cuda"
+    choices: ClassVar[dict[str, tuple[int, ...]]] = {
+        "block_v": (8, 16, 32, 64, 128),
+        "lanes": (4, 8, 16, 32),
+        "threads": (64, 128, 256),
+        "ctas_per_sm": (1, 2, 3, 4, 5, 6),
+    }
+    cursor_threads: ClassVar[tuple[int, ...]] = (32, 64, 96, 128, 160, 192, 256, 320, 384, 512, 768, 1024)
+
+    block_v: int = 32
+    lanes: int = 16
+    threads: int = 128
+    ctas_per_sm: int = 1
+
+    @classmethod
+    def legal(cls, spec: KernelSpec, target: TargetLike) -> list[Self]:
+        if spec.form in CURSOR_FORMS:
+            return [cls(threads=threads) for threads in cls.cursor_threads]
+        limit = getattr(target, "shared_limit", 0) or 99 * 1024
+        made = (cls(*values) for values in itertools.product(*cls.choices.values()))
+        fitting = [s for s in made if Geometry(spec, s).fits(limit)]
+        narrow = [s for s in fitting if not Geometry(spec, s).wasteful]
+        return narrow or fitting
+
+    @classmethod
+    def default(cls, spec: KernelSpec, target: TargetLike) -> Self:
+        if spec.form in CURSOR_FORMS:
+            return cls(threads=128)
+
+        def preference(s: Self) -> tuple[Any, ...]:
+            g = Geometry(spec, s)
+            return (g.state <= 32, g.pieces * g.lanes * g.piece == g.K, s.lanes == 16, s.threads == 128, g.state, s.ctas_per_sm == 4, -s.ctas_per_sm)
+
+        return max(cls.legal(spec, target), key=preference)
+
+    @classmethod
+    def space(cls) -> dict[str, Any]:
+        return {**cls.choices, "cursor_threads": cls.cursor_threads}
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """What follows from a spec and a schedule: the shapes of registers and of shared memory."""
+
+    spec: KernelSpec
+    schedule: GpuSchedule
+
+    @property
+    def K(self) -> int:
+        return self.spec.K
+
+    @property
+    def V(self) -> int:
+        return self.spec.V
+
+    @property
+    def T(self) -> int:
+        return self.spec.tokens
+
+    @property
+    def lanes(self) -> int:
+        return self.schedule.lanes
+
+    @property
+    def groups(self) -> int:
+        return self.schedule.threads // self.lanes
+
+    @property
+    def rows(self) -> int:
+        return self.schedule.block_v // self.groups
+
+    @property
+    def blocks(self) -> int:
+        """Blocks that V is divided into; the last may be partly empty."""
+        return ceil_div(self.V, self.schedule.block_v)
+
+    @property
+    def piece(self) -> int:
+        """Contiguous columns of a lane: 16 bytes of state in layout VK, four columns (of keys) in KV, one where K allows no more."""
+        wanted = 16 // DTYPES[self.spec.state] if self.spec.layout == "VK" else 4
+        return wanted if self.K % wanted == 0 else 1
+
+    @property
+    def pieces(self) -> int:
+        return ceil_div(self.K, self.lanes * self.piece)
+
+    @property
+    def columns(self) -> int:
+        return self.pieces * self.piece
+
+    @property
+    def padded_k(self) -> int:
+        """K as vectors in shared memory have it: every lane's columns exist."""
+        return self.columns * self.lanes
+
+    @property
+    def state(self) -> int:
+        """float32 state values of a lane."""
+        return self.rows * self.columns
+
+    @property
+    def masked_columns(self) -> bool:
+        return self.padded_k != self.K
+
+    @property
+    def masked_rows(self) -> bool:
+        return self.V % self.schedule.block_v != 0
+
+    @cached_property
+    def rank(self) -> int:
+        return len(self.spec.record_layout.rights)
+
+    @cached_property
+    def reads(self) -> int:
+        return len(self.spec.program.reads)
+
+    @property
+    def capacity(self) -> int:
+        """The most records a row can hold when a kernel meets it (they are then read or folded)."""
+        return max(self.spec.buffer, self.spec.kv_only)
+
+    @property
+    def slots(self) -> int:
+        """Records that a lane carries: lane l of each group has records l, l + lanes, ..."""
+        return ceil_div(self.capacity, self.lanes)
+
+    @property
+    def values(self) -> int:
+        """Scores of one record: its right vectors against every read vector of the window."""
+        return self.rank * self.reads * self.T
+
+    @property
+    def score_stride(self) -> int:
+        return self.values | 1  # odd: lanes that read one score each of neighbouring records meet no bank twice
+
+    @property
+    def resident(self) -> bool:
+        """One token: its vectors stay in every lane's registers; a window's go through shared memory."""
+        return self.T <= 1
+
+    @property
+    def key_decay(self) -> bool:
+        """A log-decay over K weighs the right vectors themselves, channel by channel, so that they pass through shared memory."""
+        return self.spec.record_layout.log_decay_key is not None
+
+    def shared(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the float32 arrays in shared memory."""
+        made: dict[str, tuple[int, ...]] = {}
+        scored = self.T > 0 and (self.spec.history > 0 or self.T > 1)
+        if scored:
+            made["scores"] = (self.slots * self.lanes + self.T, self.score_stride)
+        if not self.resident:
+            made["reads"] = (self.T * self.reads, self.padded_k)
+            made["rights"] = (self.T * self.rank, self.padded_k)
+            made["numbers"] = (self.T, len(self.spec.program.definitions) + 1)
+            if self.key_decay:
+                made["token_decay"] = (self.T, self.padded_k)
+        if FORMS[self.spec.form].folds != "never":
+            made["ring_rights"] = (self.lanes * self.rank, self.padded_k)
+            made["ring_lefts"] = (self.lanes * self.rank, self.schedule.block_v)
+            if self.key_decay:
+                made["ring_decay"] = (self.lanes, self.padded_k)
+                made["decay"] = (1, self.padded_k)
+        return made
+
+    @property
+    def shared_bytes(self) -> int:
+        return sum(4 * a * b for a, b in self.shared().values())
+
+    @property
+    def wasteful(self) -> bool:
+        """More than a quarter of the lanes' columns, or of the blocks' rows, do not exist."""
+        return 4 * self.padded_k > 5 * self.K or 4 * self.blocks * self.schedule.block_v > 5 * self.V
+
+    def fits(self, shared_limit: int) -> bool:
+        s = self.schedule
+        if s.threads % WARP or WARP % s.lanes or s.block_v % self.groups:
+            return False
+        registers = 65536 // (s.threads * s.ctas_per_sm)
+        return (
+            self.rows in (1, 2, 4, 8)
+            and self.rows <= s.lanes
+            and self.state <= MAX_STATE
+            and self.state + 40 <= min(registers, 255)
+            and self.shared_bytes <= shared_limit
+            and self.shared_bytes * s.ctas_per_sm <= 160 * 1024
+        )

@@ -1,0 +1,168 @@
+// Runs generated CUDA source on a CPU: one block after another, one fiber per thread, warps in lockstep at shuffles.
+//
+// A test tool. It checks what a CPU can check: index arithmetic, shuffles, barriers, numbers. Shared memory starts as NaN, threads run in
+// ascending or descending order (a missing barrier shows in one of them), a shuffle or barrier that some threads of a warp or block do
+// not reach is reported, and misaligned vector accesses trap (compile with -fsanitize=alignment -fsanitize-trap=alignment).
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <type_traits>
+#include <ucontext.h>
+#include <vector>
+
+#define __global__
+#define __shared__
+#define __restrict__ __restrict
+#define __launch_bounds__(...)
+#define __align__(n) __attribute__((aligned(n)))
+
+using std::max;
+using std::min;
+typedef unsigned int uint;
+typedef unsigned char uchar;
+struct dim3 { int x, y, z; };
+
+struct alignas(8) float2 { float x, y; };
+struct alignas(16) float4 { float x, y, z, w; };
+struct alignas(4) uint1 { uint x; };
+struct alignas(8) uint2 { uint x, y; };
+struct alignas(16) uint4 { uint x, y, z, w; };
+struct alignas(8) int2 { int x, y; };
+struct alignas(16) int4 { int x, y, z, w; };
+inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+inline float2 make_float2(float x, float y) { return {x, y}; }
+
+inline uint float_bits(float f) { uint u; memcpy(&u, &f, 4); return u; }
+inline float bits_float(uint u) { float f; memcpy(&f, &u, 4); return f; }
+
+struct bfloat16_t {
+  uint16_t bits;
+  bfloat16_t() = default;
+  explicit bfloat16_t(float f) {
+    uint u = float_bits(f);
+    bits = f != f ? 0x7fff : (u + 0x7fff + ((u >> 16) & 1)) >> 16;  // to nearest, ties to even
+  }
+  explicit bfloat16_t(int i) : bfloat16_t(float(i)) {}
+  operator float() const { return bits_float(uint(bits) << 16); }
+};
+
+struct half_t {
+  uint16_t bits;
+  half_t() = default;
+  explicit half_t(float f) {
+    uint u = float_bits(f), sign = u >> 16 & 0x8000, magnitude = u & 0x7fffffff;
+    if (magnitude > 0x7f800000) bits = 0x7fff;
+    else if (magnitude >= 0x477ff000) bits = sign | 0x7c00;  // 65520 and above round to infinity
+    else if (magnitude < 0x38800000) bits = sign | uint(std::nearbyint(std::ldexp(double(bits_float(magnitude)), 24)));
+    else bits = sign | (magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13;
+  }
+  explicit half_t(int i) : half_t(float(i)) {}
+  operator float() const {
+    uint sign = uint(bits & 0x8000) << 16, exponent = bits >> 10 & 31, fraction = bits & 0x3ff;
+    if (exponent == 31) return bits_float(sign | 0x7f800000 | fraction << 13);
+    if (exponent == 0) return (sign ? -1 : 1) * std::ldexp(float(fraction), -24);
+    return bits_float(sign | (exponent + 112) << 23 | fraction << 13);
+  }
+};
+
+struct alignas(4) __nv_bfloat162 { bfloat16_t x, y; };
+struct alignas(4) __half2 { half_t x, y; };
+typedef __half2 half2;
+inline float2 __bfloat1622float2(__nv_bfloat162 v) { return {v.x, v.y}; }
+inline float2 __half22float2(__half2 v) { return {v.x, v.y}; }
+inline __nv_bfloat162 __float22bfloat162_rn(float2 v) { return {bfloat16_t(v.x), bfloat16_t(v.y)}; }
+inline __half2 __float22half2_rn(float2 v) { return {half_t(v.x), half_t(v.y)}; }
+
+alignas(1024) uchar buf_dyn_shmem[256 * 1024];
+static dim3 blockIdx, threadIdx, blockDim;
+
+namespace emulator {
+enum State { RUNS, AT_SHUFFLE, AT_BARRIER, DONE };
+struct Fiber { ucontext_t context; std::vector<char> stack; State state; uint value; };
+static std::vector<Fiber> fibers;
+static std::vector<uint> snapshot;  // what the lanes of a warp brought to the last shuffle that all of them reached
+static ucontext_t scheduler;
+static int current;
+static void (*body)();
+
+inline void wait(State state) {
+  fibers[current].state = state;
+  int self = current;
+  swapcontext(&fibers[self].context, &scheduler);
+}
+
+inline void entry() { body(); wait(DONE); }
+
+template <class F> F exchange(F value, int source) {  // source: a lane of the warp
+  static_assert(sizeof(F) == 4);
+  memcpy(&fibers[current].value, &value, 4);
+  wait(AT_SHUFFLE);
+  memcpy(&value, &snapshot[current / 32 * 32 + source], 4);
+  return value;
+}
+
+// Lets every warp or block that waits as a whole go on; false where nobody can.
+inline bool release() {
+  int threads = fibers.size(), released = 0, at_barrier = 0;
+  for (int w = 0; w < threads; w += 32) {
+    bool whole = true;
+    for (int i = w; i < w + 32; ++i) whole &= fibers[i].state == AT_SHUFFLE;
+    for (int i = w; whole && i < w + 32; ++i) { snapshot[i] = fibers[i].value; fibers[i].state = RUNS; ++released; }
+  }
+  for (Fiber& f : fibers) at_barrier += f.state == AT_BARRIER;
+  if (at_barrier == threads) for (Fiber& f : fibers) { f.state = RUNS; ++released; }
+  return released > 0;
+}
+
+// 0, or 1 where threads wait for others that will not come.
+inline int run(void (*f)(), long long blocks, int threads, bool descending) {
+  body = f;
+  fibers.resize(threads);
+  snapshot.resize(threads);
+  blockDim = {threads, 1, 1};
+  for (Fiber& fiber : fibers) fiber.stack.resize(1 << 17);
+  for (long long block = 0; block < blocks; ++block) {
+    blockIdx = {int(block), 0, 0};
+    memset(buf_dyn_shmem, 0xff, sizeof buf_dyn_shmem);
+    for (Fiber& fiber : fibers) {
+      getcontext(&fiber.context);
+      fiber.context.uc_stack.ss_sp = fiber.stack.data();
+      fiber.context.uc_stack.ss_size = fiber.stack.size();
+      fiber.context.uc_link = nullptr;
+      makecontext(&fiber.context, entry, 0);
+      fiber.state = RUNS;
+    }
+    for (;;) {
+      int done = 0;
+      for (int i = 0; i < threads; ++i) {
+        current = descending ? threads - 1 - i : i;
+        threadIdx = {current, 0, 0};
+        if (fibers[current].state == RUNS) swapcontext(&scheduler, &fibers[current].context);
+        done += fibers[current].state == DONE;
+      }
+      if (done == threads) break;
+      if (!release()) return 1;
+    }
+  }
+  return 0;
+}
+
+template <class T> T from_slot(uint64_t slot) { T value; memcpy(&value, &slot, sizeof value); return value; }
+template <class... A, size_t... I>
+void call(void (*kernel)(A...), const uint64_t* slots, std::index_sequence<I...>) { kernel(from_slot<A>(slots[I])...); }
+template <class... A> void call(void (*kernel)(A...), const uint64_t* slots) { call(kernel, slots, std::index_sequence_for<A...>()); }
+}  // namespace emulator
+
+inline void __syncthreads() { emulator::wait(emulator::AT_BARRIER); }
+template <class F> F __shfl_xor_sync(uint, F v, int mask, int = 32) { return emulator::exchange(v, threadIdx.x % 32 ^ mask); }
+template <class F> F __shfl_sync(uint, F v, int lane, int width = 32) {
+  return emulator::exchange(v, threadIdx.x % 32 / width * width + lane % width);
+}
+template <class F> F __shfl_down_sync(uint, F v, int delta, int width = 32) {
+  int lane = threadIdx.x % 32;
+  return emulator::exchange(v, lane % width + delta < width ? lane + delta : lane);
+}
