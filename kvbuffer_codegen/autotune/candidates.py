@@ -1,0 +1,73 @@
+"""Which schedules are worth building, best guess first."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import asdict, dataclass
+
+from kvbuffer_codegen.ir.forms import KernelSpec
+from kvbuffer_codegen.schedules import space
+from kvbuffer_codegen.schedules.space import Schedule
+from kvbuffer_codegen.schedules.targets import Target
+
+#: A candidate that keeps less than this share of the busiest candidate's cores or multiprocessors at work cannot win.
+BUSY_SHARE = 0.6
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """``schedules``: the default first, then by what the cost model expects and nearness to the default. ``pruned``: those
+    that are not tried, with the reason."""
+
+    schedules: list[Schedule]
+    pruned: list[tuple[Schedule, str]]
+
+
+def candidates(spec: KernelSpec, target: Target, rows: int, units: int, limit: int | None = None) -> Candidates:
+    """Legal schedules for ``rows`` value-head rows on ``units`` cores or multiprocessors; at most ``limit`` of them.
+
+    All move the same bytes (ir.cost), so a candidate's bound differs by the share of the units that it keeps busy.
+    """
+    default = space.default(spec, target)
+    shares = {s: busy_share(s, spec, rows, units) for s in space.legal(spec, target)}
+    most = max(shares.values())
+    idle = [s for s, share in shares.items() if share < BUSY_SHARE * most and s != default]
+    ordered = sorted(
+        (s for s in shares if s not in idle), key=lambda s: (s != default, -shares[s] / most, distance(s, default))
+    )
+    kept = ordered[:limit]
+    pruned = [(s, f"keeps {shares[s]:.0%} of {units} cores busy, others {most:.0%}") for s in idle]
+    pruned += [(s, f"beyond the {limit} candidates asked for") for s in ordered[len(kept) :]]
+    return Candidates(kept, pruned)
+
+
+def busy_share(schedule: Schedule, spec: KernelSpec, rows: int, units: int) -> float:
+    """Mean share of the units at work while the cells of a launch are dealt out in turns."""
+    fields = asdict(schedule)
+    if spec.recurrence is None:
+        return 1.0
+    cells = (
+        rows * math.ceil(spec.V / fields["block_v"])
+        if "block_v" in fields
+        else rows * fields["splits"] / fields["heads"]
+    )
+    cells = max(cells, 1)
+    slots = units * fields.get("ctas_per_sm", 1)
+    return cells / (math.ceil(cells / slots) * slots)
+
+
+def distance(schedule: Schedule, other: Schedule) -> tuple[int, str]:
+    """How many fields differ; the text makes the order total."""
+    mine, theirs = schedule.to_dict(), other.to_dict()
+    return sum(mine[name] != theirs.get(name) for name in mine), schedule_text(schedule)
+
+
+def schedule_text(schedule: Schedule) -> str:
+    """Canonical JSON: equal texts, equal schedules."""
+    return json.dumps(schedule.to_dict(), sort_keys=True)
+
+
+def schedule_digest(schedule: Schedule) -> str:
+    return hashlib.sha256(schedule_text(schedule).encode()).hexdigest()[:8]

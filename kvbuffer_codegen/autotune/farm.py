@@ -1,0 +1,80 @@
+"""Builds candidates in child processes, several at once, each within a time limit."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from kvbuffer_codegen.autotune.jobs import Job
+from kvbuffer_codegen.autotune.worker import HOOKS, Worker
+
+BUILD_LIMIT_S = 120.0
+
+
+class Farm:
+    """``workers`` children (default: one per core) that outlive single searches. Use as a context manager."""
+
+    def __init__(self, workers: int | None = None, hooks: str = HOOKS, limit_s: float = BUILD_LIMIT_S):
+        count = workers or len(os.sched_getaffinity(0))
+        # A child of several has one core: what compilers it starts count as its own.
+        self.workers = [Worker(hooks, {"OMP_NUM_THREADS": "1"}) for _ in range(count)]
+        self.limit_s = limit_s
+
+    def __enter__(self) -> Farm:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self.workers:
+            worker.kill()
+
+    def run(self, jobs: Sequence[Job], deadline: float, done: Callable[[Job, Job], None]) -> int:
+        """Do the jobs in order until ``deadline`` (of ``time.monotonic``; the first job is done in any case); returns how many.
+
+        ``done(job, answer)`` is called from this thread. Raises :class:`~kvbuffer_codegen.autotune.worker.WorkerError`.
+        """
+        waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        finished: queue.SimpleQueue[tuple[Job, Job] | BaseException | None] = queue.SimpleQueue()
+        for job in jobs:
+            waiting.put(job)
+        threads = [
+            threading.Thread(target=self._serve, args=(w, waiting, finished, jobs, deadline)) for w in self.workers
+        ]
+        for thread in threads:
+            thread.start()
+        count, serving, failure = 0, len(threads), None
+        while serving:
+            item = finished.get()
+            if item is None:
+                serving -= 1
+            elif isinstance(item, BaseException):
+                failure = item
+            else:
+                count += 1
+                done(*item)
+        if failure is not None:
+            raise failure
+        return count
+
+    def _serve(
+        self,
+        worker: Worker,
+        waiting: queue.SimpleQueue[Job],
+        finished: queue.SimpleQueue[tuple[Job, Job] | BaseException | None],
+        jobs: Sequence[Job],
+        deadline: float,
+    ) -> None:
+        try:
+            while True:
+                job = waiting.get_nowait()
+                if time.monotonic() > deadline and job is not jobs[0]:
+                    break
+                finished.put((job, worker.run(job, self.limit_s)))
+        except queue.Empty:
+            pass
+        except BaseException as error:
+            finished.put(error)
+        finally:
+            finished.put(None)

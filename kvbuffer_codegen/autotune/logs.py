@@ -1,0 +1,156 @@
+"""The tuning log: JSON Lines, one file per device and form, appended to and never changed.
+
+A *trial* is one candidate at one stage; a *choice* closes a search and repeats what the trials say (:func:`choose` gives it again).
+No line holds a path of the machine. Fields of a trial:
+
+    kind "trial"; run (date that its run began); date; device; capability; key (KernelSpec.key()); space (hash); schedule;
+    rows, H (batch rows and key heads it was timed at; null: building and checking concern every size);
+    stage "prune" | "build" | "check" | "rung <i>" | "final"; attempt (a search that found more candidates to try repeats the
+    final rounds); status "ok" | "slow" | "compile" | "timeout" | "wrong" | "crash";
+    reason; us (microseconds a call, one per pass); bytes (that a call must move); error (largest against the oracle, by tensor);
+    resources; versions; default (is it the default schedule)
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kvbuffer_codegen.autotune.jobs import OK
+
+Line = dict[str, Any]
+#: A difference below this is not told from noise, however calm a run was.
+LEAST_NOISE = 0.01
+_PATH = re.compile(r"(?:/[\w.+@~-]+)+/(?=[\w.+@~-])")
+
+
+class LogError(ValueError):
+    """A tuning log that cannot be read."""
+
+
+class Log:
+    """The log files of one device in ``folder``, which is made when the first line is written."""
+
+    def __init__(self, folder: Path, device: str):
+        self.folder, self.device = Path(folder), device
+
+    def path(self, form: str) -> Path:
+        name = re.sub(r"[^A-Za-z0-9.]+", "-", self.device).strip("-").lower()
+        return self.folder / f"{name}_{form}.jsonl"
+
+    def append(self, form: str, line: Mapping[str, Any]) -> None:
+        """Append one line at once, so that processes may share a file."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with open(self.path(form), "a", encoding="utf-8") as file:
+            file.write(json.dumps(_clean(line), allow_nan=False) + "\n")
+
+    def read(self, form: str) -> list[Line]:
+        """Every line; a last line that a killed run left unfinished is dropped. Raises :class:`LogError`."""
+        return read_log(self.path(form))
+
+
+def read_log(path: Path) -> list[Line]:
+    if not path.exists():
+        return []
+    lines: list[Line] = []
+    texts = path.read_text(encoding="utf-8").split("\n")
+    for number, text in enumerate(texts, 1):
+        if not text:
+            continue
+        try:
+            line = json.loads(text)
+            if not isinstance(line, dict) or line.get("kind") not in ("trial", "choice"):
+                raise ValueError("not a trial or a choice")
+        except ValueError as error:
+            if number == len(texts):
+                break
+            raise LogError(f"{path}, line {number}: {error}; remove the line, or move the log away") from None
+        lines.append(line)
+    return lines
+
+
+def now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the trials of one search say. Times are microseconds a call, medians over the final rounds.
+
+    ``ratio``: the winner's time over the default's, median over rounds that both ran. ``noise``: what that ratio must beat.
+    ``spread``: the best and the median candidate of the first rung.
+    """
+
+    schedule: dict[str, Any]
+    default: bool
+    us: float
+    default_us: float
+    ratio: float
+    noise: float
+    spread: tuple[float, float]
+    bytes: float
+
+
+def choose(trials: Iterable[Line]) -> Choice | None:
+    """The choice among the trials of one run, key and size; None where the default was not timed to the end.
+
+    A pure function: the order of the lines does not matter. Rounds are interleaved, so candidates are compared with the default
+    round by round, and what the machine does meanwhile cancels. Of the candidates that cannot be told from the best, the default
+    wins, then the one that comes first as text.
+    """
+    trials = [t for t in trials if t["kind"] == "trial"]
+    last = max((t["attempt"] for t in trials if t["stage"] == "final"), default=0)
+    timed = [t for t in trials if t["stage"] == "final" and t["attempt"] == last and t["status"] == OK and t["us"]]
+    default = next((t for t in timed if t["default"]), None)
+    if default is None:
+        return None
+    ratios = {_text(t): _ratio(t["us"], default["us"]) for t in timed}
+    best = min(timed, key=lambda t: (ratios[_text(t)][0], _text(t)))
+    ratio, noise = ratios[_text(best)]
+    winner = default
+    if ratio < 1 - noise:
+        tied = [t for t in timed if ratios[_text(t)][0] <= ratio * (1 + noise) and ratios[_text(t)][0] < 1 - noise]
+        winner = min(tied, key=_text)
+    first = [statistics.median(t["us"]) for t in trials if t["stage"] == "rung 0" and t["us"]]
+    spread = (min(first), statistics.median(first)) if first else (0.0, 0.0)
+    return Choice(
+        winner["schedule"],
+        winner["default"],
+        statistics.median(winner["us"]),
+        statistics.median(default["us"]),
+        ratios[_text(winner)][0],
+        noise,
+        spread,
+        winner["bytes"],
+    )
+
+
+def _ratio(us: list[float], default: list[float]) -> tuple[float, float]:
+    """Median of the ratios round by round, and the scatter of one round (1.48 median deviations: a standard deviation)."""
+    ratios = [a / b for a, b in zip(us, default, strict=False)]
+    middle = statistics.median(ratios)
+    scatter = 1.4826 * statistics.median(abs(r - middle) for r in ratios)
+    return middle, max(LEAST_NOISE, scatter)
+
+
+def _text(trial: Line) -> str:
+    return json.dumps(trial["schedule"], sort_keys=True)
+
+
+def _clean(value: Any) -> Any:
+    """Without folders of this machine, and without what JSON has no name for."""
+    if isinstance(value, str):
+        return _PATH.sub("", value)
+    if isinstance(value, Mapping):
+        return {k: _clean(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_clean(v) for v in value]
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if abs(value) < float("inf") else None
+    return value

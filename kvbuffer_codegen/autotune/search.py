@@ -1,0 +1,358 @@
+"""Successive halving over the candidates of one kernel, written to the log as it goes and taken up again from it.
+
+A search is done for one kernel spec at several sizes (*points*: batch rows and key heads). Candidates are built and checked once;
+each point then halves them: a short timing of all, a longer one of the best third, and interleaved rounds over whole cycles for the
+last few, the default always among them.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.resources
+import json
+import math
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from kvbuffer_codegen.autotune.candidates import candidates, schedule_digest, schedule_text
+from kvbuffer_codegen.autotune.farm import Farm
+from kvbuffer_codegen.autotune.jobs import OK, SLOW, Job, spec_to_json
+from kvbuffer_codegen.autotune.logs import Choice, Line, Log, choose, now
+from kvbuffer_codegen.autotune.measure import Bench, Machine
+from kvbuffer_codegen.ir.forms import KernelSpec
+from kvbuffer_codegen.schedules import space
+from kvbuffer_codegen.schedules.space import Schedule
+from kvbuffer_codegen.schedules.targets import Target
+
+
+@dataclass(frozen=True)
+class Rung:
+    """Phases of the cycle and passes over them that each candidate is timed for; how many go on: a share, and a least number."""
+
+    phases: int
+    repeats: int
+    keep: float
+    least: int
+
+
+RUNGS = (Rung(2, 3, 1 / 3, 4), Rung(4, 5, 1 / 2, 3))
+FINAL_ROUNDS = 9
+FINAL_PHASES = 64  #: more than any cycle has: all of them
+#: Shares of a search's time after which no more candidates are built, and after which rungs stop.
+BUILD_SHARE, RUNG_SHARE = 0.55, 0.85
+
+
+@dataclass(frozen=True)
+class Point:
+    """A size: ``rows`` batch rows of ``H`` key heads."""
+
+    rows: int
+    H: int
+
+    def heads(self, spec: KernelSpec) -> int:
+        """Value-head rows, which choices are keyed by."""
+        return self.rows * self.H * spec.ratio
+
+
+@dataclass
+class Tools:
+    """What every search of a run shares. ``work``: where candidates are built; a run that is taken up again finds them there."""
+
+    target: Target
+    machine: Machine
+    farm: Farm
+    bench: Bench
+    log: Log
+    run: str
+    source: str
+    work: Path
+    limit: int | None
+    fresh: bool
+    step: Callable[[str, float], None]
+
+
+@dataclass
+class Found:
+    """A finished search at one point. ``counts``: candidates by status. ``folder``: where the winner was built."""
+
+    spec: KernelSpec
+    point: Point
+    choice: Choice
+    counts: dict[str, int]
+    folder: Path
+    error: dict[str, float]
+
+
+class SearchError(RuntimeError):
+    """A search that cannot end in a choice: the default schedule does not build, run or pass."""
+
+
+@dataclass
+class _Candidate:
+    schedule: Schedule
+    default: bool
+    folder: Path
+    resources: dict[str, int] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    error: dict[str, float] = field(default_factory=dict)
+
+
+class Search:
+    def __init__(self, spec: KernelSpec, points: Sequence[Point], tools: Tools):
+        self.spec, self.points, self.tools = spec, list(points), tools
+        self.job = spec_to_json(spec)
+        largest = max(p.heads(spec) for p in points)
+        self.tried = candidates(spec, tools.target, largest, tools.machine.units, tools.limit)
+        self.lines = earlier(tools, spec)
+        self.run = self.lines[-1]["run"] if self.lines else tools.run
+        self.failed = {_text(t) for t in self.lines if t["kind"] == "trial" and t["status"] not in (OK, SLOW)}
+        self.chosen = {p: t for p in self.points if (t := self._known_choice(p)) is not None}
+
+    def _known_choice(self, point: Point) -> Line | None:
+        """The choice of an earlier attempt, where none of today's candidates was left untried then."""
+        here = [t for t in self.lines if (t["rows"], t["H"]) == (point.rows, point.H)]
+        tried = {_text(t) for t in here if t["kind"] == "trial" and t["stage"] == "rung 0"} | self.failed
+        if any(schedule_text(s) not in tried for s in self.tried.schedules):
+            return None
+        return next((t for t in reversed(here) if t["kind"] == "choice"), None)
+
+    def go(self, seconds: float) -> list[Found]:
+        """One result per point. Raises :class:`SearchError`, and
+        :class:`~kvbuffer_codegen.autotune.worker.WorkerError` where the machine is at fault."""
+        begin = time.monotonic()
+        self._log_pruned()
+        built = self._build(begin + BUILD_SHARE * seconds)
+        right = self._check(built)
+        found = []
+        for i, point in enumerate(self.points):
+            share = (i + 1) / len(self.points)
+            until = begin + seconds * (BUILD_SHARE + (1 - BUILD_SHARE) * share)
+            found.append(self._point(point, right, until))
+        return found
+
+    # --- stages
+
+    def _log_pruned(self) -> None:
+        known = {_text(t) for t in self.lines if t["kind"] == "trial"}
+        for schedule, reason in self.tried.pruned:
+            if schedule_text(schedule) not in known:
+                self._trial(_Candidate(schedule, False, Path()), "prune", {"status": SLOW, "reason": reason})
+
+    def _build(self, deadline: float) -> list[_Candidate]:
+        """Candidates whose binary is there, those of an earlier attempt at this run included."""
+        every = [self._candidate(s) for s in self.tried.schedules if schedule_text(s) not in self.failed]
+        if len(self.chosen) == len(self.points):  # all is known: only what was chosen is needed again
+            winners = [_text(t) for t in self.chosen.values()]
+            every = [c for c in every if c.default or schedule_text(c.schedule) in winners]
+        by_folder = {str(c.folder): c for c in every}
+        built: list[_Candidate] = []
+
+        def done(job: Job, answer: Job) -> None:
+            candidate = by_folder[job["folder"]]
+            self.tools.step(f"{self.spec.form}: building", 1)
+            if answer["status"] != OK:
+                self._trial(candidate, "build", answer)
+                return
+            candidate.resources, candidate.versions = answer["resources"], answer["versions"]
+            if candidate.resources.get("spill_bytes") and not candidate.default:
+                spilled = f"spills {candidate.resources['spill_bytes']} bytes of registers"
+                self._trial(candidate, "build", {"status": SLOW, "reason": spilled})
+                return
+            built.append(candidate)
+
+        jobs = [
+            {
+                "job": "build",
+                "spec": self.job,
+                "schedule": c.schedule.to_dict(),
+                "target": self.tools.target.name,
+                "folder": str(c.folder),
+            }
+            for c in every
+        ]
+        self.tools.farm.run(jobs, deadline, done)
+        built.sort(key=lambda c: by_order(every, c))
+        self._needs_default(built, "build")
+        return built
+
+    def _check(self, built: list[_Candidate]) -> list[_Candidate]:
+        right = []
+        for candidate in built:
+            self.tools.step(f"{self.spec.form}: checking", 1)
+            answer = self.tools.bench.check(self.job, str(candidate.folder), self.tools.source)
+            candidate.error = answer.get("errors", {})
+            if answer["status"] == OK:
+                right.append(candidate)
+            else:
+                self._trial(candidate, "check", answer)
+        self._needs_default(right, "check")
+        return right
+
+    def _point(self, point: Point, right: list[_Candidate], until: float) -> Found:
+        if point not in self.chosen:
+            left = right
+            for i, rung in enumerate(RUNGS):
+                left = self._rung(point, left, i, rung, until)
+            self._final(point, left, until)
+        trials = [t for t in self.lines if t["kind"] == "trial" and (t["rows"], t["H"]) == (point.rows, point.H)]
+        choice = choose(trials)
+        if choice is None:
+            raise SearchError(f"{self.spec.name}: the default schedule could not be timed")
+        winner = next(c for c in right if c.schedule.to_dict() == choice.schedule)
+        if point not in self.chosen:
+            self._append({"kind": "choice", **self._about(point), **asdict(choice), "read": self.tools.machine.read})
+        return Found(self.spec, point, choice, self._statuses(), winner.folder, winner.error)
+
+    def _rung(self, point: Point, left: list[_Candidate], number: int, rung: Rung, until: float) -> list[_Candidate]:
+        """Time all of ``left``, and return the best of them with the default."""
+        stage = f"rung {number}"
+        times: dict[int, float] = {}
+        for i, candidate in enumerate(left):
+            if time.monotonic() > until and not candidate.default:
+                continue
+            self.tools.step(f"{self.spec.form}: timing", 1)
+            answer = self._timed(candidate, point, stage, rung.phases, rung.repeats)
+            if answer is not None:
+                times[i] = statistics.median(answer["us"])
+        order = sorted(times, key=lambda i: times[i])
+        keep = set(order[: max(rung.least, math.ceil(rung.keep * len(order)))])
+        keep |= {i for i in times if left[i].default}
+        for i in order:
+            if i not in keep:
+                reason = f"{times[i] / times[order[0]]:.2f} x the best of {stage}"
+                self._trial(left[i], stage, {"status": SLOW, "reason": reason}, point)
+        return [left[i] for i in sorted(keep)]
+
+    def _timed(self, candidate: _Candidate, point: Point, stage: str, phases: int, repeats: int) -> Job | None:
+        """The timing, from the log where it is there; None for a candidate that failed."""
+        text = schedule_text(candidate.schedule)
+        for t in self.lines:
+            if (
+                t["kind"] == "trial"
+                and t["stage"] == stage
+                and t["us"]
+                and (t["rows"], t["H"]) == (point.rows, point.H)
+                and _text(t) == text
+            ):
+                return t
+        answer = self.tools.bench.time(
+            self.job, str(candidate.folder), self.tools.source, point.rows, point.H, phases, repeats
+        )
+        self._trial(candidate, stage, answer, point)
+        return answer if answer["status"] == OK else None
+
+    def _final(self, point: Point, left: list[_Candidate], until: float) -> None:
+        """Rounds over whole cycles, every candidate once a round."""
+        rounds: dict[int, list[float]] = {i: [] for i in range(len(left))}
+        answers: dict[int, Job] = {}
+        for number in range(FINAL_ROUNDS):
+            if number >= 3 and time.monotonic() > until:
+                break
+            for i, candidate in enumerate(left):
+                if i in answers and answers[i]["status"] != OK:
+                    continue
+                self.tools.step(f"{self.spec.form}: final round", 1 / FINAL_ROUNDS)
+                answers[i] = self.tools.bench.time(
+                    self.job, str(candidate.folder), self.tools.source, point.rows, point.H, FINAL_PHASES, 1
+                )
+                if answers[i]["status"] == OK:
+                    rounds[i] += answers[i]["us"]
+        attempt = 1 + max(
+            (t["attempt"] for t in self.lines if t["kind"] == "trial" and t["stage"] == "final"), default=0
+        )
+        for i, candidate in enumerate(left):
+            self._trial(candidate, "final", {**answers[i], "us": rounds[i]}, point, attempt)
+
+    # --- the log
+
+    def _candidate(self, schedule: Schedule) -> _Candidate:
+        default = schedule == space.default(self.spec, self.tools.target)
+        return _Candidate(schedule, default, self.tools.work / f"{self.spec.name}-{schedule_digest(schedule)}")
+
+    def _needs_default(self, left: list[_Candidate], stage: str) -> None:
+        if any(c.default for c in left):
+            return
+        why = next((t["reason"] for t in reversed(self.lines) if t["kind"] == "trial" and t["default"]), "")
+        raise SearchError(f"{self.spec.name}: the default schedule fails at {stage}: {why}")
+
+    def _about(self, point: Point | None) -> Line:
+        return {
+            "run": self.run,
+            "date": now(),
+            "device": self.tools.machine.name,
+            "capability": self.tools.machine.capability,
+            "key": self.spec.key(),
+            "space": space.space_hash(),
+            "generator": generator_hash(),
+            "rows": point and point.rows,
+            "H": point and point.H,
+        }
+
+    def _trial(
+        self, candidate: _Candidate, stage: str, answer: Job, point: Point | None = None, attempt: int = 1
+    ) -> None:
+        line = {
+            "kind": "trial",
+            **self._about(point),
+            "schedule": candidate.schedule.to_dict(),
+            "default": candidate.default,
+            "stage": stage,
+            "attempt": attempt,
+            "status": answer["status"],
+            "reason": answer.get("reason", ""),
+            "us": answer.get("us", []),
+            "bytes": answer.get("bytes"),
+            "error": candidate.error,
+            "resources": candidate.resources,
+            "versions": candidate.versions,
+        }
+        self._append(line)
+
+    def _append(self, line: Line) -> None:
+        self.tools.log.append(self.spec.form, line)
+        self.lines.append(line)
+
+    def _statuses(self) -> dict[str, int]:
+        """Candidates by the last that is known of them; a wrong one stays wrong."""
+        last: dict[str, str] = {}
+        for t in self.lines:
+            if t["kind"] == "trial" and last.get(_text(t), OK) in (OK, SLOW):
+                last[_text(t)] = t["status"]
+        return {status: list(last.values()).count(status) for status in sorted(set(last.values()))}
+
+
+def earlier(tools: Tools, spec: KernelSpec) -> list[Line]:
+    """The lines of the last run that searched for this kernel here with the same generator; none for a fresh run."""
+    same = {
+        "key": spec.key(),
+        "capability": tools.machine.capability,
+        "space": space.space_hash(),
+        "generator": generator_hash(),
+    }
+    lines = [t for t in tools.log.read(spec.form) if all(t[name] == value for name, value in same.items())]
+    run = tools.run if tools.fresh else max((t["run"] for t in lines), default=tools.run)
+    return [t for t in lines if t["run"] == run]
+
+
+@functools.cache
+def generator_hash() -> str:
+    """Twelve hex digits over the sources that kernels are generated by: timings from before a change of these are not reused."""
+    digest = hashlib.sha256()
+    for package in ("ir", "schedules", "compiler"):
+        root = importlib.resources.files(f"kvbuffer_codegen.{package}")
+        with importlib.resources.as_file(root) as folder:
+            for file in sorted(folder.rglob("*.py")):
+                digest.update(file.relative_to(folder).as_posix().encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def by_order(every: list[_Candidate], candidate: _Candidate) -> int:
+    return next(i for i, c in enumerate(every) if c is candidate)
+
+
+def _text(trial: Line) -> str:
+    return json.dumps(trial["schedule"], sort_keys=True)

@@ -1,0 +1,239 @@
+"""What is timed: whole buffer cycles over pools that no cache holds, and the plain read that the times are held against.
+
+The pool is at least twice the last-level cache and is walked in groups of B rows, so a row is cold when its turn comes. Occupancies
+are staggered over the slots: every call meets rows of every occupancy, and a cycle lets each row fold as often as serving does.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from kvbuffer_codegen.autotune.cases import DTYPES, Stream, Tensors
+from kvbuffer_codegen.autotune.cases import Plan as RowPlan
+from kvbuffer_codegen.ir import cost
+from kvbuffer_codegen.ir.forms import FORMS, KernelSpec, cursor_spec, ring_rows
+from kvbuffer_codegen.ir.language import Recurrence
+from kvbuffer_codegen.ir.signature import BASE, COUNT, WINDOW, signature
+
+CACHE_MULTIPLE = 2
+CURSOR_SLOTS = 4096
+MAX_GROUPS = 64  #: a pool of fewer bytes than the cache is what a tiny model has in serving, too
+READ_BYTES = 2**28
+
+
+@dataclass(frozen=True)
+class Workload:
+    """``calls[phase][group]``: arguments of one call. ``bytes``: what a call must move, mean over the cycle (ir.cost)."""
+
+    spec: KernelSpec
+    rows: int
+    calls: list[list[list[Any]]]
+    bytes: float
+
+    @property
+    def phases(self) -> int:
+        return len(self.calls)
+
+
+def accepted(window: int) -> int:
+    """Tokens of a verify window that the timed workload accepts: ceil(0.7 T)."""
+    return math.ceil(0.7 * window)
+
+
+def cycle(spec: KernelSpec) -> list[int]:
+    """Occupancies that a row goes through, call after call, until they repeat."""
+    if spec.form == "step":
+        return [0]
+    if spec.form == "flush":
+        return [spec.buffer]
+    tokens, added = max(spec.tokens, 1), accepted(spec.window) if spec.form == "verify" else 1
+    found: list[int] = []
+    n = added
+    while n not in found:
+        found.append(n)
+        n = (0 if n + tokens > spec.buffer else n) + added
+    return found
+
+
+def make_workload(spec: KernelSpec, recurrence: Recurrence | None, rows: int, H: int, device: torch.device) -> Workload:
+    """Calls of ``rows`` batch rows with ``H`` key heads. Allocates the pool; values are those of a few real tokens, repeated."""
+    if recurrence is None:
+        return _cursor_workload(spec.form, rows, device)
+    HV = H * spec.ratio
+    slot_bytes = cost.state_bytes(spec, HV)
+    groups = min(max(2, math.ceil(CACHE_MULTIPLE * last_level_cache(device) / (slot_bytes * rows))), MAX_GROUPS)
+    P = groups * rows
+    occupancies = cycle(spec)
+    shared = _shared(spec, recurrence, P, H, device) | _inputs(spec, recurrence, rows, H, device)
+    slots = torch.arange(P, dtype=torch.int32, device=device).view(groups, rows)
+    calls = []
+    for phase in range(len(occupancies)):
+        cursors = _cursors(spec, P, phase, device)
+        given = [{**shared, "cursors": cursors, "slots": slots[g], "rings": slots[g]} for g in range(groups)]
+        calls.append([[one[a.name] for a in signature(spec)] for one in given])
+    folds = [n > 0 and (FORMS[spec.form].folds == "pending" or n + spec.tokens > spec.buffer) for n in occupancies]
+    costs = [cost.row_cost(spec, HV, n, fold).bytes for n, fold in zip(occupancies, folds, strict=True)]
+    return Workload(spec, rows, calls, rows * sum(costs) / len(costs))
+
+
+def _cursors(spec: KernelSpec, P: int, phase: int, device: torch.device) -> torch.Tensor:
+    """Slot p is at place (p + phase) of the cycle."""
+    occupancies = cycle(spec)
+    made = torch.zeros((5, P + 1), dtype=torch.int32)
+    counts = torch.tensor([occupancies[(p + phase) % len(occupancies)] for p in range(P)])
+    made[COUNT, :P] = counts
+    made[BASE, :P] = torch.arange(P) % _ring(spec)
+    return made.to(device)
+
+
+def _ring(spec: KernelSpec) -> int:
+    return ring_rows(spec.buffer, spec.kv_only, max(spec.tokens, 1))
+
+
+def _shared(spec: KernelSpec, recurrence: Recurrence, P: int, H: int, device: torch.device) -> Tensors:
+    """State and rings of P slots: those of one row of two key heads, repeated."""
+    R, few = _ring(spec), min(H, 2)
+    row = [RowPlan(0, 0, 0, 0, False, 1)]
+    stream = Stream(replace(spec, form="decode", window=0), recurrence, row, few, np.random.default_rng(0))
+    repeats = -(-H // few)
+
+    def spread(x: np.ndarray, dtype: str, heads: int, *lead: int) -> torch.Tensor:
+        """[few heads, ...] to [*lead, heads, ...]."""
+        tile = torch.from_numpy(np.concatenate([x] * repeats)[:heads]).to(DTYPES[dtype]).to(device)
+        return tile.expand(*lead, *tile.shape).contiguous()
+
+    start = stream.start[0] if spec.layout == "VK" else stream.start[0].swapaxes(-1, -2)
+    made = {"state": spread(start, spec.state, H * spec.ratio, P)}
+    for f in spec.record_layout.fields:
+        heads = H if f.heads == "key" else H * spec.ratio
+        made[f.name] = spread(stream.history[0][f.name][0], spec.io if f.dtype == "io" else "float32", heads, P, R)
+    if spec.form == "flush":
+        made = {name: x[None] for name, x in made.items()}
+    return made
+
+
+def _inputs(spec: KernelSpec, recurrence: Recurrence, rows: int, H: int, device: torch.device) -> Tensors:
+    generator = torch.Generator().manual_seed(0)
+    made: Tensors = {}
+    for a in signature(spec):
+        if getattr(a, "role", "") in ("input", "parameter", "out"):
+            sizes = {"B": rows, "H": H, "HV": H * spec.ratio, "Y": 1}
+            shape = [s if isinstance(s, int) else sizes[s] for s in a.shape]  # type: ignore[union-attr]
+            made[a.name] = (0.5 * torch.randn(shape, generator=generator)).to(DTYPES[a.dtype]).to(device)
+    if spec.form == "verify":
+        made["lengths"] = torch.full((rows,), spec.window, dtype=torch.int32, device=device)
+    return made
+
+
+def _cursor_workload(form: str, rows: int, device: torch.device) -> Workload:
+    spec = cursor_spec(form)
+    cursors = torch.zeros((5, CURSOR_SLOTS + 1), dtype=torch.int32, device=device)
+    cursors[WINDOW] = 4
+    groups = min(CURSOR_SLOTS // rows, MAX_GROUPS)
+    slots = torch.randperm(CURSOR_SLOTS, generator=torch.Generator().manual_seed(0)).int().to(device)
+    given: Tensors = {"cursors": cursors, "form": 0, "buffer": 16, "kv_only": 0, "ring": 32}
+    given["accepted"] = torch.full((rows,), 3, dtype=torch.int32, device=device)
+    batches = [{**given, "slots": slots[g * rows : (g + 1) * rows]} for g in range(groups)]
+    calls = [[one[a.name] for a in signature(spec)] for one in batches]
+    return Workload(spec, rows, [calls], rows * 4 * (1 + 4 + 4))
+
+
+class Timer:
+    """Seconds of one pass over the given phases of a workload, caches cold."""
+
+    def __init__(self, kernel: Callable[..., Any], workload: Workload, phases: int):
+        step = max(1, workload.phases // phases)
+        self.calls = [call for phase in workload.calls[::step][:phases] for call in phase]
+        self.kernel = kernel
+
+    def once(self) -> float:
+        """Microseconds of a call, mean over one pass."""
+        begin = time.perf_counter()
+        for call in self.calls:
+            self.kernel(*call)
+        return (time.perf_counter() - begin) * 1e6 / len(self.calls)
+
+
+class GraphTimer(Timer):
+    """The same on a GPU: one CUDA graph of all calls, timed by events."""
+
+    def __init__(self, kernel: Callable[..., Any], workload: Workload, phases: int):
+        super().__init__(kernel, workload, phases)
+        for call in self.calls[:1]:
+            kernel(*call)
+        torch.cuda.synchronize()
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            for call in self.calls:
+                kernel(*call)
+
+    def once(self) -> float:
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        self.graph.replay()
+        end.record()
+        end.synchronize()
+        return float(begin.elapsed_time(end)) * 1e3 / len(self.calls)
+
+
+def timer(kernel: Callable[..., Any], workload: Workload, phases: int, device: torch.device) -> Timer:
+    """A timer that has run once already, so that pages, code and clocks are warm."""
+    made = (GraphTimer if device.type == "cuda" else Timer)(kernel, workload, phases)
+    made.once()
+    return made
+
+
+def last_level_cache(device: torch.device) -> int:
+    """Bytes of the cache that a pool must exceed."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).L2_cache_size)
+    sizes = [_cache_bytes(p) for p in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")]
+    return max(sizes, default=32 * 2**20)
+
+
+def _cache_bytes(path: Path) -> int:
+    text = path.read_text().strip()
+    unit = {"K": 2**10, "M": 2**20, "G": 2**30}.get(text[-1:], 1)
+    return int(text.rstrip("KMG")) * unit
+
+
+def read_bandwidth(device: torch.device, size: int = READ_BYTES, repeats: int = 5) -> float:
+    """Bytes a second of one pass that reads ``size`` bytes and writes next to nothing: the roofline.
+
+    On a CPU the fastest of several whole-tensor reductions of torch (which of them vectorises best differs), on all its threads.
+    """
+    data = torch.ones(size // 4, device=device).view(-1, 4096)
+    ones = torch.ones(4096, device=device)
+    reads: list[Callable[[], Any]] = [data.sum] if device.type == "cuda" else [data.sum, data.norm, lambda: data @ ones]
+    best = math.inf
+    for read in reads:
+        read()
+        for _ in range(repeats):
+            if device.type == "cuda":
+                begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+                begin.record()
+                read()
+                end.record()
+                end.synchronize()
+                best = min(best, begin.elapsed_time(end) / 1e3)
+            else:
+                start = time.perf_counter()
+                read()
+                best = min(best, time.perf_counter() - start)
+    return data.numel() * 4 / best
+
+
+def units(device: torch.device) -> int:
+    """Multiprocessors of a GPU, cores that this process may use of a CPU."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).multi_processor_count)
+    return len(os.sched_getaffinity(0))
