@@ -8,7 +8,9 @@ is refused.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import errno
 import hashlib
 import json
 import os
@@ -102,14 +104,12 @@ def write_artifact(folder: Path, manifest: Mapping[str, Any], files: Mapping[str
     folder.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=".writing-", dir=folder.parent))
     try:
-        fresh, old = work / "fresh", work / "old"
+        fresh = work / "fresh"
         fresh.mkdir(mode=0o755)
         for name, data in files.items():
             write_file(fresh / name, data)
         write_file(fresh / MANIFEST, encode(whole))
-        if folder.exists():
-            folder.rename(old)
-        fresh.rename(folder)
+        _replace(fresh, folder, work / "old")
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return folder
@@ -241,6 +241,20 @@ def write_file(path: Path, data: bytes) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def _replace(fresh: Path, folder: Path, old: Path) -> None:
+    """Rename the folder ``fresh`` to ``folder``, where another may be, or be put by another process meanwhile."""
+    while True:
+        try:
+            fresh.rename(folder)
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        shutil.rmtree(old, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):
+            folder.rename(old)
 
 
 def encode(value: Mapping[str, Any]) -> bytes:

@@ -18,7 +18,6 @@ namespace {
 enum Status : int64_t { kDone = 0, kRefused = 1, kUnprepared = 2, kFailed = 3 };
 
 constexpr int kMaxSymbols = 512, kMaxSlots = 256, kMaxArguments = 64, kMaxAxes = 6, kMaxStack = 64, kMaxDevices = 64;
-constexpr int64_t kGridLimits[3] = {(int64_t{1} << 31) - 1, 65535, 65535};
 
 struct Step {
   int64_t op, value;
@@ -67,7 +66,7 @@ struct Prepared {
 };
 
 struct Kernel {
-  int64_t device_type, symbols, batch, shared;
+  int64_t device_type, symbols, batch, shared, grid_limits[3];
   std::vector<Argument> arguments;
   std::vector<Program> constraints;
   Program grid[3], block[3];
@@ -109,6 +108,7 @@ bool Read(Reader& in, Kernel& k) {
   int64_t last = k.symbols - 1;
   k.batch = in.next(-1, last);
   k.shared = in.next(0, 1 << 20);
+  for (int64_t& limit : k.grid_limits) limit = in.next();
   k.arguments.resize(in.next(0, kMaxArguments));
   for (Argument& a : k.arguments) {
     a.tensor = in.next(0, 1);
@@ -297,7 +297,7 @@ int64_t Call(Kernel& k, const TVMFFIAny* args, int32_t count) {
   }
   if (nothing) return kDone;
   for (int i = 0; i < 3; ++i) {
-    if (k.device_type != kDLCPU && grid[i] > kGridLimits[i]) return kRefused;
+    if (grid[i] > k.grid_limits[i]) return kRefused;
     if (!Evaluate(k.block[i], values, &block[i]) || block[i] < 1 || block[i] > 1024) return kRefused;
   }
   uint64_t slots[kMaxSlots];

@@ -102,37 +102,40 @@ def load_kernel(
     *,
     form: str,
     recurrence: Any = None,
-    heads: tuple[int, int] = (0, 0),
+    heads: tuple[int, int] = (1, 1),
     dims: tuple[int, int] = (0, 0),
-    io: torch.dtype | str = "float32",
+    io: torch.dtype | str = "bfloat16",
     state: torch.dtype | str = "float32",
-    buffer: int = 0,
+    buffer: int = 16,
     window: int = 0,
     kv_only: int = 0,
     layout: str = "VK",
     records: str = "exact",
+    batch: int = 1,
     device: torch.device | str = "cpu",
 ) -> Kernel:
     """The kernel that the dispatcher finds for this key, for engines with pools of their own.
 
-    ``heads``: (H, HV). ``dims``: (K, V). ``advance`` and ``commit`` need ``form`` and ``device`` only. Raises what
+    ``heads``: (H, HV). ``dims``: (K, V). ``batch``: the rows that calls will have most of the time, which decides
+    between kernels tuned for different ones. ``advance`` and ``commit`` need ``form`` and ``device`` only. Raises what
     ``dispatcher.find`` and :func:`load_artifact` raise.
     """
-    from kvbuffer_codegen.runtime import dispatcher
+    from kvbuffer_codegen.runtime import dispatcher  # which imports this file
 
     artifact = dispatcher.find(
         form=form,
         recurrence=recurrence,
         heads=heads,
         dims=dims,
-        io=dtype_name(io),
-        state=dtype_name(state),
+        io=io,
+        state=state,
         buffer=buffer,
         window=window,
         kv_only=kv_only,
         layout=layout,
         records=records,
-        device=torch.device(device),
+        batch=batch,
+        device=device,
     )
     return load_artifact(artifact, device)
 
@@ -146,11 +149,6 @@ def describe(device: torch.device | str) -> Device:
     if device.type == "cuda":
         return driver().device(_index(device))
     raise KernelError(f"device {device}; accepted: cpu, cuda")
-
-
-def dtype_name(dtype: torch.dtype | str) -> str:
-    """The name "bfloat16" for ``torch.bfloat16`` and for itself."""
-    return str(dtype).removeprefix("torch.")
 
 
 def _index(device: torch.device) -> int:

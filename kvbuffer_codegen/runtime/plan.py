@@ -25,7 +25,7 @@ _OPCODES = {"integer": 0, "name": 1, "+": 2, "-": 3, "*": 4, "//": 5, "max": 6, 
 _SLOTS = {"int32": 1, "int64": 2, "float32": 3}
 _DEVICE_TYPES = {"cpu": 1, "cuda": 2}  # DLPack's numbers
 INT32 = range(-(2**31), 2**31)
-GRID_LIMITS = (2**31 - 1, 65535, 65535)
+GRID_LIMITS = {"cpu": (2**63 - 1,) * 3, "cuda": (2**31 - 1, 65535, 65535)}
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,7 @@ class Plan:
     symbols: tuple[str, ...]
     constraints: tuple[Constraint, ...]
     grid: tuple[Program, ...]
+    grid_limits: tuple[int, ...]
     block: tuple[Program, ...]
     shared: int
     slots: tuple[tuple[str, str | Program], ...]  # ("pointer", argument) or (dtype, program)
@@ -101,6 +102,7 @@ class Plan:
             symbols=symbols(manifest["arguments"]),
             constraints=tuple(_constraints(manifest, arguments)),
             grid=_three(launch["grid"]),
+            grid_limits=GRID_LIMITS[manifest["target"]["kind"]],
             block=_three(launch["block"]),
             shared=launch["shared"],
             slots=tuple(
@@ -156,10 +158,9 @@ class Plan:
         grid = tuple(self._integer(p, values, "the launch grid", range(2**63)) for p in self.grid)
         if 0 in grid:
             return Launch((), (), ())
-        if self.device_type == "cuda" and any(n > limit for n, limit in zip(grid, GRID_LIMITS, strict=True)):
-            raise ArgumentError(
-                self.name, "", f"the sizes give a launch grid of {grid}", f"{GRID_LIMITS}", "split the batch"
-            )
+        if any(n > limit for n, limit in zip(grid, self.grid_limits, strict=True)):
+            given, limits = f"the sizes give a launch grid of {grid}", f"up to {self.grid_limits}"
+            raise ArgumentError(self.name, "", given, limits, "use smaller tensors")
         block = tuple(self._integer(p, values, "the block", range(1, 1025)) for p in self.block)
         slots = []
         for kind, item in self.slots:
@@ -327,6 +328,7 @@ class Plan:
             len(self.symbols),
             number.get("B", -1),
             self.shared,
+            *self.grid_limits,
             len(self.arguments),
         ]
         for a in self.arguments:
