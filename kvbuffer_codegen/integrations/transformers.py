@@ -59,13 +59,14 @@ class Rows:
         self._snapshot: Tensor | None = None
 
     def load(self, index: int, states: Tensor) -> None:
-        """Layer `index` starts from `states` [B, HV, V, K]. Layer 0 empties the rings: load all layers, in order."""
-        if index == 0:
-            self.pool.reset(self.slots)
-        for row, slot in enumerate(self.slot_list):
-            self.pool.load(slot, states[row], layer=index)
+        """Layer `index` starts from `states` [B, HV, V, K], rings empty. Load all layers, in order."""
+        self.pool.load(self.slots, states, layer=index)
         if index == self.layers - 1:
             self._snapshot = None  # not before: the model's own forward loads a layer before it reads the next
+
+    def pending(self) -> Tensor:
+        """Records of each row that are not folded into its state yet, int32 [B]."""
+        return self.pool.pending[self.slots]
 
     def states(self) -> Tensor:
         """Committed states of all layers, [layers, B, HV, V, K], with pending records folded in; the rows stay."""
@@ -73,15 +74,15 @@ class Rows:
             self._snapshot = torch.stack([self.pool.materialize(slot) for slot in self.slot_list], dim=1)
         return self._snapshot
 
-    def run(self, index: int, form: Form, inputs: dict[str, Tensor]) -> Tensor:
-        """One layer of a token step (inputs [B, ...]) or, with form "verify", of a window (inputs [B, T, ...])."""
+    def run(self, index: int, windowed: bool, inputs: dict[str, Tensor]) -> Tensor:
+        """One layer of a token step (inputs [B, ...]) or of a window (inputs [B, T, ...])."""
         self._snapshot = None
         last = index == self.layers - 1
-        if form == "verify":
+        if windowed:
             out = self.pool.verify(index, self.slots, **inputs)
             self.window = inputs["v"].shape[1] if last else self.window
             return out
-        out = (self.pool.step if form == "step" else self.pool.decode)(index, self.slots, **inputs)
+        out = self.pool.decode(index, self.slots, **inputs)
         if last:
             self.pool.advance(self.slots)
         return out
@@ -318,7 +319,7 @@ class _LayerForward:
             inputs = {name: x[:, 0] for name, x in inputs.items()}
         inputs |= {"A_log": module.A_log.float(), "dt_bias": module.dt_bias.float()}
         with torch.no_grad():  # a kernel has no backward: what is decoded through a cache is never trained on
-            out = rows.run(self.index, "verify" if windowed else self.handle.form, inputs)
+            out = rows.run(self.index, windowed, inputs)
         out = module.norm(out.reshape(-1, module.head_v_dim), z.reshape(-1, module.head_v_dim))
         return module.out_proj(out.view(*hidden_states.shape[:2], -1))
 
@@ -360,5 +361,6 @@ def attach(
         "state": state,
         "buffer": buffer,
         "max_window": max_window,
+        "form": "auto" if form == "verify" else form,
     }
     return Attachment(model, modules, form, arguments | pool)

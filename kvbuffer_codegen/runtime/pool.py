@@ -218,18 +218,24 @@ class Pool:
 
     def load(self, slots: int | Sequence[int] | Tensor, states: Tensor, layer: int | None = None) -> None:
         """Set the states of a row, [layers, HV, V, K] of any float dtype (a prefill's final states), or of n rows,
-        [layers, n, HV, V, K]; with ``layer``, those of that layer, without the layer axis. Pending records and an open
-        window are dropped, a kv_only row becomes an ordinary one, values out of the state dtype's range saturate."""
+        [layers, n, HV, V, K]. Pending records and an open window are dropped, a kv_only row becomes an ordinary one,
+        values out of the state dtype's range saturate.
+
+        layer: set that layer's states only, [HV, V, K] or [n, HV, V, K], as a prefill that goes through the layers has
+        them. Load every layer of a row, each before it runs; within a step too, so that a prompt's end can be a window.
+        """
         if layer is None:
             self._order.between_steps("load", window_ok=True)
         else:
             self._order.before_load(layer)
         index = self._memory.indices(slots)
-        lead = ((self.layers,) if layer is None else ()) + (() if isinstance(slots, int) else (len(index),))
-        shape = (*lead, self.heads[1], self.dims[1], self.dims[0])
+        axes = {} if layer is not None else {"layers": self.layers}
+        axes |= {} if isinstance(slots, int) else {"n": len(index)}
+        axes |= {"HV": self.heads[1], "V": self.dims[1], "K": self.dims[0]}
+        shape = tuple(axes.values())
         if not isinstance(states, Tensor) or states.shape != shape or not states.is_floating_point():
             given = f"{states.dtype} {tuple(states.shape)}" if isinstance(states, Tensor) else f"of type {type(states)}"
-            raise ValueError(f"states is {given}; accepted: a float tensor of shape {shape}: (layers, rows, HV, V, K)")
+            raise ValueError(f"states is {given}; accepted: a float tensor [{', '.join(axes)}] = {shape}")
         if states.device != self.device:
             raise ValueError(f"states is on {states.device}; accepted: {self.device}, use .to()")
         self._memory.load(index, states.unsqueeze(-4) if isinstance(slots, int) else states, layer)
