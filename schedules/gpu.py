@@ -10,7 +10,7 @@ from tilelang import tvm
 
 from kvbuffer_codegen.ir.forms import FORMS, KernelSpec
 from kvbuffer_codegen.ir.signature import BASE, COUNT, FAULT, FAULT_LENGTH, FAULT_SLOT, KV_ONLY, WINDOW
-from kvbuffer_codegen.schedules import common
+from kvbuffer_codegen.schedules import Program, common
 from kvbuffer_codegen.schedules.gpu_ring import load_parameters, ring_registers
 from kvbuffer_codegen.schedules.gpu_state import fold
 from kvbuffer_codegen.schedules.gpu_tile import F32, Cell
@@ -18,8 +18,8 @@ from kvbuffer_codegen.schedules.gpu_window import run_row, write_zeros
 from kvbuffer_codegen.schedules.space_gpu import Geometry, GpuSchedule
 
 
-def window(spec: KernelSpec, schedule: GpuSchedule) -> Any:
-    """The prim_func of decode, step or verify. Blocks: tiles of V, then value heads, then batch rows, in one dimension."""
+def window(spec: KernelSpec, schedule: GpuSchedule) -> Program:
+    """decode, step or verify. Blocks: tiles of V, then value heads, then batch rows, in one dimension."""
     geo = Geometry(spec, schedule)
 
     @T.macro
@@ -37,11 +37,11 @@ def window(spec: KernelSpec, schedule: GpuSchedule) -> Any:
                 write_zeros(cell)
                 report_slot(cell, slot, slot_rest)
 
-    return common.build(spec, body)
+    return Program(common.build(spec, body), spec.name, f"B * HV * {geo.blocks}")
 
 
-def flush(spec: KernelSpec, schedule: GpuSchedule) -> Any:
-    """The prim_func of flush: as :func:`window`, with the layers in front of the batch rows."""
+def flush(spec: KernelSpec, schedule: GpuSchedule) -> Program:
+    """flush: as :func:`window`, with the layers in front of the batch rows."""
     geo = Geometry(spec, schedule)
 
     @T.macro
@@ -59,7 +59,7 @@ def flush(spec: KernelSpec, schedule: GpuSchedule) -> Any:
             else:
                 report_slot(cell, slot, slot_rest)
 
-    return common.build(spec, body)
+    return Program(common.build(spec, body), spec.name, f"Y * B * HV * {geo.blocks}")
 
 
 def place(geo: Geometry, a: Any, block: Any, thread: Any) -> Cell:
