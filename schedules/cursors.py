@@ -1,0 +1,110 @@
+"""The cursors of a token step, for all layers at once: advance after decode, step or flush, commit after verify."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tilelang.language as T
+from tilelang import tvm
+
+from kvbuffer_codegen.ir.forms import KernelSpec
+from kvbuffer_codegen.ir.signature import (
+    ADVANCE_FORMS,
+    BASE,
+    COUNT,
+    FAULT,
+    FAULT_ACCEPTED,
+    FAULT_SLOT,
+    KV_ONLY,
+    WINDOW,
+)
+from kvbuffer_codegen.schedules import Program, common
+from kvbuffer_codegen.schedules.space import CpuSchedule, TargetLike
+from kvbuffer_codegen.schedules.space_gpu import GpuSchedule
+
+
+def cpu(spec: KernelSpec, schedule: CpuSchedule) -> Program:
+    """A cell takes ``rows`` batch rows."""
+    row_of = advance_row if spec.form == "advance" else commit_row
+
+    @T.macro
+    def body(arguments: Any) -> None:
+        with T.Kernel(1):
+            for i in T.serial(schedule.rows):
+                if arguments.cell * schedule.rows + i < arguments.B:
+                    one_row(arguments, arguments.cell * schedule.rows + i, row_of)
+
+    func = common.build(spec, body, scalars=("cell",))
+    return Program(func, spec.name, f"(B + {schedule.rows - 1}) // {schedule.rows}")
+
+
+def gpu(spec: KernelSpec, schedule: GpuSchedule, target: TargetLike) -> Program:
+    """A thread takes a batch row."""
+    row_of = advance_row if spec.form == "advance" else commit_row
+
+    @T.macro
+    def body(arguments: Any) -> None:
+        with T.Kernel(T.ceildiv(arguments.B, schedule.threads), threads=schedule.threads) as block:
+            row = block * schedule.threads + T.get_thread_binding(0)
+            if row < arguments.B:
+                one_row(arguments, row, row_of)
+
+    func = common.build(spec, body)
+    return Program(func, spec.name, f"(B + {schedule.threads - 1}) // {schedule.threads}")
+
+
+@T.macro
+def one_row(a: Any, row: Any, row_of: Any) -> None:
+    """``row_of(arguments, row, slot)`` where the row's slot exists; a slot out of range is reported, -1 is padding."""
+    slot = T.alloc_local((1,), "int64")
+    slot[0] = common.index_words(a.slots, row)[0]
+    if common.in_range(*common.index_words(a.slots, row), a.P):
+        row_of(a, row, slot)
+    elif tvm.tirx.Not(common.is_padding(*common.index_words(a.slots, row))):
+        a.cursors[BASE, a.P] = T.cast(slot[0], "int32")
+        a.cursors[FAULT, a.P] = FAULT_SLOT
+
+
+@T.macro
+def advance_row(a: Any, row: Any, slot: Any) -> None:
+    folds = T.alloc_local((1,), "int32")
+    decode = a.form == ADVANCE_FORMS["decode"]
+    folds[0] = T.if_then_else(decode, overflows(a, slot[0], 1), 1)
+    apply_fold(a, slot[0], folds[0])
+    if decode:
+        a.cursors[COUNT, slot[0]] = a.cursors[COUNT, slot[0]] + 1
+    if a.form == ADVANCE_FORMS["step"]:
+        a.cursors[KV_ONLY, slot[0]] = 0
+    a.cursors[WINDOW, slot[0]] = 0
+
+
+@T.macro
+def commit_row(a: Any, row: Any, slot: Any) -> None:
+    accepted = T.alloc_local((1,), "int32")
+    folds = T.alloc_local((1,), "int32")
+    accepted[0] = 0
+    if common.in_range(*common.index_words(a.accepted, row), a.cursors[WINDOW, slot[0]] + 1):
+        accepted[0] = common.index_words(a.accepted, row)[0]
+    else:
+        a.cursors[FAULT, slot[0]] = a.cursors[FAULT, slot[0]] | FAULT_ACCEPTED
+    if a.cursors[WINDOW, slot[0]] > 0:
+        folds[0] = overflows(a, slot[0], a.cursors[WINDOW, slot[0]])
+        apply_fold(a, slot[0], folds[0])
+        a.cursors[COUNT, slot[0]] = a.cursors[COUNT, slot[0]] + accepted[0]
+        a.cursors[WINDOW, slot[0]] = 0
+
+
+def overflows(a: Any, slot: Any, tokens: Any) -> Any:
+    """1 where a row with this many tokens of its own does not fit its buffer: its kernels folded first."""
+    capacity = T.if_then_else(a.cursors[KV_ONLY, slot] != 0, a.kv_only, a.buffer)
+    return T.if_then_else(a.cursors[COUNT, slot] + tokens > capacity, 1, 0)
+
+
+@T.macro
+def apply_fold(a: Any, slot: Any, folds: Any) -> None:
+    """Records that the kernels folded are gone, and the row has a state."""
+    if folds == 1:
+        if a.cursors[COUNT, slot] > 0:
+            a.cursors[BASE, slot] = common.record_row(a.cursors[BASE, slot], a.cursors[COUNT, slot], a.ring)
+            a.cursors[COUNT, slot] = 0
+            a.cursors[KV_ONLY, slot] = 0
