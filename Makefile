@@ -15,7 +15,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 TORCH_INDEX ?=
 TORCH_URL = $(if $(filter cpu,$(TORCH_INDEX)),https://download.pytorch.org/whl/cpu,$(TORCH_INDEX))
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -c constraints.txt
-SYSTEM_NVCC = $(shell command -v nvcc || ls $${CUDA_HOME:-/usr/local/cuda}/bin/nvcc 2>/dev/null)
+SYSTEM_NVCC = $(shell command -v "$$CUDA_HOME/bin/nvcc" || command -v nvcc)
 ARGS ?=
 
 .PHONY: demo test lint typecheck pytest stale preflight clean clean-venv

@@ -79,13 +79,24 @@ class Rows:
         self._snapshot = None
         last = index == self.layers - 1
         if windowed:
-            out = self.pool.verify(index, self.slots, **inputs)
-            self.window = inputs["v"].shape[1] if last else self.window
-            return out
+            tokens = inputs["v"].shape[1]
+            out = self.pool.verify(
+                index, self.slots, lengths=torch.full_like(self.slots, tokens), **self._widened(inputs)
+            )
+            self.window = tokens if last else self.window
+            return out[:, :tokens]
         out = self.pool.decode(index, self.slots, **inputs)
         if last:
             self.pool.advance(self.slots)
         return out
+
+    def _widened(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Window inputs padded to max_window tokens, so that one kernel serves windows of every length."""
+        missing = self.max_window - inputs["v"].shape[1]
+        return {
+            name: torch.cat([x, x.new_zeros(len(x), missing, *x.shape[2:])], dim=1) if x.dim() > 1 and missing else x
+            for name, x in inputs.items()
+        }
 
     def commit(self, accepted: int | Tensor) -> None:
         """Closes the open window with its first `accepted` tokens (an int, or an integer tensor [B])."""
