@@ -19,7 +19,9 @@ import tilelang.language as T
 from tilelang import tvm
 
 from kvbuffer_codegen import expressions
+from kvbuffer_codegen.artifact import cpu_device, read_artifact
 from kvbuffer_codegen.compiler import toolchain
+from kvbuffer_codegen.compiler.build import build, emit, levels
 from kvbuffer_codegen.compiler.cpu_source import PROLOGUE
 from kvbuffer_codegen.compiler.lower import Lowered, LoweringError, _repair_bfloat16, device_ir, expression, lower
 from kvbuffer_codegen.compiler.toolchain import (
@@ -30,6 +32,11 @@ from kvbuffer_codegen.compiler.toolchain import (
     find_compiler,
     ptxas_resources,
 )
+from kvbuffer_codegen.ir.forms import KernelSpec
+from kvbuffer_codegen.ir.normal_form import trace
+from kvbuffer_codegen.ir.recurrences.gated_delta_rule import gated_delta_rule
+from kvbuffer_codegen.ir.signature import signature
+from kvbuffer_codegen.schedules import space
 from kvbuffer_codegen.schedules.targets import TARGETS, Target, target
 
 K, V, HV = 64, 32, 2
@@ -220,12 +227,18 @@ def test_cubin(cuda: Target):
     assert compiler.flags[-1] == f"-arch={cuda.arch}"
 
 
+def decode(**changes: Any) -> KernelSpec:
+    fields = {"K": 32, "V": 32, "ratio": 2, "io": "bfloat16", "state": "float32", "buffer": 4}
+    return KernelSpec("decode", trace(gated_delta_rule), **{**fields, **changes})
+
+
+def emitted() -> str:
+    spec = decode()
+    return emit(spec, space.default(spec, CPU), CPU).source
+
+
 def test_source_does_not_depend_on_the_process():
-    here = lower(cuda_program(), target("sm_90a"), name="kvb_small").source
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from test_compiler import *; "
-        "print(end=lower(cuda_program(), target('sm_90a'), name='kvb_small').source)"
-    )
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import test_compiler as t; print(end=t.emitted())"
     there = subprocess.run(
         [sys.executable, "-c", code, str(Path(__file__).parent)],
         capture_output=True,
@@ -233,7 +246,47 @@ def test_source_does_not_depend_on_the_process():
         check=True,
         env={"PYTHONHASHSEED": "7", "PATH": "/usr/bin:/bin"},
     )
-    assert there.stdout == here
+    assert there.stdout == emitted()
+
+
+def test_build_makes_an_artifact(tmp_path: Path):
+    spec = decode()
+    schedule = space.default(spec, CPU)
+    artifact = read_artifact(build(spec, schedule, CPU, tmp_path / "artifact"))
+    made = artifact.manifest
+    assert artifact.files[f"{spec.name}.cpp"].decode() == emitted()
+    assert artifact.binary.startswith(b"\x7fELF")
+    assert (made["name"], made["form"], made["dims"]) == (spec.name, "decode", {"K": 32, "V": 32})
+    assert made["launch"]["entry"] == spec.name
+    assert made["recurrence"]["hash"] == trace(gated_delta_rule).hash
+    assert [a["name"] for a in made["arguments"]] == [a.name for a in signature(spec)]
+    assert made["schedule"] == schedule.to_dict()
+    assert made["compiler"].keys() == {"tilelang", "g++", "flags"}
+    assert set(made["target"]["features"]) == cpu_device().features
+    again = read_artifact(build(spec, schedule, CPU, tmp_path / "again"))
+    assert again.files == artifact.files
+    # Launch arguments are called as in the signature, whatever the template calls them.
+    passed = {a["pointer"] for a in made["launch"]["arguments"] if "pointer" in a}
+    assert passed == {a.name for a in signature(spec)}
+
+
+def test_a_build_that_fails_leaves_nothing(tmp_path: Path, bare: Path):
+    spec = decode()
+    with pytest.raises(MissingCompiler):
+        build(spec, space.default(spec, CPU), CPU, tmp_path / "out" / "artifact")
+    assert not (tmp_path / "out").exists()
+
+
+def test_levels():
+    spec = decode()
+    schedule = space.default(spec, CPU)
+    tilelang, tir, c = (levels(spec, schedule, CPU, level) for level in ("tilelang", "tir", "c"))
+    assert c == emitted()
+    assert "match_buffer(state_handle, (P, HV, 32, 32)" in tilelang
+    assert "uint16" in tir  # bfloat16 is lowered to its bits
+    assert "uint16" not in tilelang
+    with pytest.raises(ValueError, match=r"level 'cuda' does not exist for target cpu; accepted: tilelang, tir, c"):
+        levels(spec, schedule, CPU, "cuda")
 
 
 def test_bound_bfloat16_cast_is_repaired(tmp_path: Path):
