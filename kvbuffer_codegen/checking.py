@@ -71,7 +71,8 @@ def check_kernel(
 ) -> Result:
     """Call ``kernel`` (positionally, in the order of ``ir.signature``) on ``seeds`` cases and judge what it leaves.
 
-    ``source``: where the recurrence comes from (a shipped name or ``path.py:function``), so that its own function is the oracle.
+    ``source``: where the recurrence comes from (a shipped name or ``path.py:function``), so that its own function is
+    the oracle.
     """
     if FORMS[spec.form].cursors_only:
         return _merged([_check_cursors(kernel, spec.form, device, seed) for seed in range(max(seeds, 3))])

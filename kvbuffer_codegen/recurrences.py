@@ -1,6 +1,7 @@
 """Recurrences by name: those that ship, and functions in files of the user's own (``path.py:function``).
 
-A recurrence file is Python and runs as such. Manifests never do: :func:`of_normal_form` makes a recurrence of what one holds.
+A recurrence file is Python and runs as such. Manifests never do: :func:`of_normal_form` makes a recurrence of what
+one holds.
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ def load_recurrence(text: str) -> Recurrence:
 
 
 def of_normal_form(nf: NormalForm, source: str = "") -> Recurrence:
-    """The recurrence that ``nf`` came from: ``source`` (as for :func:`load_recurrence`) or a shipped one where its normal form is
-    the same, else a function that evaluates ``nf`` itself."""
+    """The recurrence that ``nf`` came from: ``source`` (as for :func:`load_recurrence`) or a shipped one where its
+    normal form is the same, else a function that evaluates ``nf`` itself.
+    """
     candidates = [load_recurrence(source)] if source else []
     candidates += [RECURRENCES[nf.name]] if nf.name in RECURRENCES else []
     same = [r for r in candidates if r.normal_form.hash == nf.hash]
@@ -73,9 +75,8 @@ def _from_file(text: str) -> Recurrence:
     found = getattr(module, function, None)
     if not isinstance(found, Recurrence):
         there = [n for n, value in vars(module).items() if isinstance(value, Recurrence)]
-        raise RecurrenceError(
-            f"{path} has no recurrence {function!r}; it has: {', '.join(there) or 'none (decorate one with @recurrence)'}"
-        )
+        listing = ", ".join(there) or "none (decorate one with @recurrence)"
+        raise RecurrenceError(f"{path} has no recurrence {function!r}; it has: {listing}")
     return found
 
 

@@ -18,8 +18,9 @@ BUSY_SHARE = 0.6
 
 @dataclass(frozen=True)
 class Candidates:
-    """``schedules``: the default first, then by what the cost model expects and nearness to the default. ``pruned``: those
-    that are not tried, with the reason."""
+    """``schedules``: the default first, then by what the cost model expects and nearness to the default. ``pruned``:
+    those that are not tried, with the reason.
+    """
 
     schedules: list[Schedule]
     pruned: list[tuple[Schedule, str]]

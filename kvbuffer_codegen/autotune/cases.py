@@ -1,9 +1,9 @@
 """One call of a kernel with a known answer: tensors to call it with, and the float64 truth to hold the result against.
 
-A batch mixes what a kernel must tell apart: several occupancies, rows that fold, kv_only rows, ragged windows, padding rows between
-them, rings that wrap, rings and slots that differ. What no kernel may read or rely on is NaN: outputs, empty ring rows, idle
-slots, the checkpoint of a kv_only row. The truth is the recurrence's own function (``ir.oracle``); records come from the derived
-forms (``ir.forms_numpy``), which tests hold against the oracle.
+A batch mixes what a kernel must tell apart: several occupancies, rows that fold, kv_only rows, ragged windows,
+padding rows between them, rings that wrap, rings and slots that differ. What no kernel may read or rely on is NaN:
+outputs, empty ring rows, idle slots, the checkpoint of a kv_only row. The truth is the recurrence's own function
+(``ir.oracle``); records come from the derived forms (``ir.forms_numpy``), which tests hold against the oracle.
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ def rounded(x: F64, dtype: str) -> F64:
 
 
 class Stream:
-    """The tokens of all rows of one layer, ``B`` rows of ``H`` key heads side by side: what was before a call, and its own."""
+    """The tokens of all rows of one layer, ``B`` rows of ``H`` key heads side by side: what was before a call, and
+    its own.
+    """
 
     def __init__(self, spec: KernelSpec, recurrence: Recurrence, rows: list[Plan], H: int, rng: np.random.Generator):
         self.spec, self.recurrence, self.rows, self.H, self.HV = spec, recurrence, rows, H, H * spec.ratio
@@ -92,7 +94,9 @@ class Stream:
         return rounded(drawn * 0.5, "float32") if a.parameter else rounded(drawn, self.spec.io)
 
     def records(self, state: F64, first: int | npt.NDArray[np.int64], tokens: int) -> list[dict[str, F64]]:
-        """What tokens ``first[b]`` on leave in the ring, applied to ``state`` [B, HV, V, K]: per token, fields [B, heads, (axis)]."""
+        """What tokens ``first[b]`` on leave in the ring, applied to ``state`` [B, HV, V, K]: per token, fields [B,
+        heads, (axis)].
+        """
         B, spec = len(self.rows), self.spec
         every = self._side_by_side(first, tokens)
         parameters = {a.name: every[a.name] for a in self.recurrence.arguments if a.parameter}
@@ -119,8 +123,9 @@ class Stream:
         return result
 
     def truth(self, state: F64, first: int | npt.NDArray[np.int64], tokens: int) -> tuple[F64, F64]:
-        """The oracle from ``state`` [B, HV, V, K]: row b runs tokens ``first[b]`` on. Outputs [tokens, B, HV, V] and states
-        [tokens, B, HV, V, K]."""
+        """The oracle from ``state`` [B, HV, V, K]: row b runs tokens ``first[b]`` on. Outputs [tokens, B, HV, V] and
+        states [tokens, B, HV, V, K].
+        """
         B, V, K = len(self.rows), self.spec.V, self.spec.K
         outputs, states = oracle.run(
             self.recurrence, self._side_by_side(first, tokens), state.reshape(B * self.HV, V, K)

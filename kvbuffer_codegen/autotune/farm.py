@@ -31,7 +31,8 @@ class Farm:
             worker.kill()
 
     def run(self, jobs: Sequence[Job], deadline: float, done: Callable[[Job, Job], None]) -> int:
-        """Do the jobs in order until ``deadline`` (of ``time.monotonic``; the first job is done in any case); returns how many.
+        """Do the jobs in order until ``deadline`` (of ``time.monotonic``; the first job is done in any case); returns
+        how many.
 
         ``done(job, answer)`` is called from this thread. Raises :class:`~kvbuffer_codegen.autotune.worker.WorkerError`.
         """

@@ -1,7 +1,7 @@
 """What a child process of the tuner can do: build a candidate, check it, time it. Jobs and answers are JSON objects.
 
-A job names its candidate by a folder, so that building and measuring need not share a machine. :func:`build` and :func:`load` are
-what tests replace to make candidates that hang, crash or compute wrong numbers.
+A job names its candidate by a folder, so that building and measuring need not share a machine. :func:`build` and
+:func:`load` are what tests replace to make candidates that hang, crash or compute wrong numbers.
 """
 
 from __future__ import annotations

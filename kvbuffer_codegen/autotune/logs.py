@@ -1,13 +1,13 @@
 """The tuning log: JSON Lines, one file per device and form, appended to and never changed.
 
-A *trial* is one candidate at one stage; a *choice* closes a search and repeats what the trials say (:func:`choose` gives it again).
-No line holds a path of the machine. Fields of a trial:
+A *trial* is one candidate at one stage; a *choice* closes a search and repeats what the trials say (:func:`choose`
+gives it again). No line holds a path of the machine. Fields of a trial:
 
-    kind "trial"; run (date that its run began); date; device; capability; key (KernelSpec.key()); space (hash); schedule;
-    rows, H (batch rows and key heads it was timed at; null: building and checking concern every size);
-    stage "prune" | "build" | "check" | "rung <i>" | "final"; attempt (a search that found more candidates to try repeats the
-    final rounds); status "ok" | "slow" | "compile" | "timeout" | "wrong" | "crash";
-    reason; us (microseconds a call, one per pass); bytes (that a call must move); error (largest against the oracle, by tensor);
+    kind "trial"; run (date that its run began); date; device; capability; key (KernelSpec.key()); space (hash);
+    schedule; rows, H (batch rows and key heads it was timed at; null: building and checking concern every size);
+    stage "prune" | "build" | "check" | "rung <i>" | "final"; attempt (a search that found more candidates to try
+    repeats the final rounds); status "ok" | "slow" | "compile" | "timeout" | "wrong" | "crash"; reason; us
+    (microseconds a call, one per pass); bytes (that a call must move); error (largest against the oracle, by tensor);
     resources; versions; default (is it the default schedule)
 """
 
@@ -83,8 +83,8 @@ def now() -> str:
 class Choice:
     """What the trials of one search say. Times are microseconds a call, medians over the final rounds.
 
-    ``ratio``: the winner's time over the default's, median over rounds that both ran. ``noise``: what that ratio must beat.
-    ``spread``: the best and the median candidate of the first rung.
+    ``ratio``: the winner's time over the default's, median over rounds that both ran. ``noise``: what that ratio must
+    beat. ``spread``: the best and the median candidate of the first rung.
     """
 
     schedule: dict[str, Any]
@@ -100,9 +100,9 @@ class Choice:
 def choose(trials: Iterable[Line]) -> Choice | None:
     """The choice among the trials of one run, key and size; None where the default was not timed to the end.
 
-    A pure function: the order of the lines does not matter. Rounds are interleaved, so candidates are compared with the default
-    round by round, and what the machine does meanwhile cancels. Of the candidates that cannot be told from the best, the default
-    wins, then the one that comes first as text.
+    A pure function: the order of the lines does not matter. Rounds are interleaved, so candidates are compared with
+    the default round by round, and what the machine does meanwhile cancels. Of the candidates that cannot be told
+    from the best, the default wins, then the one that comes first as text.
     """
     trials = [t for t in trials if t["kind"] == "trial"]
     last = max((t["attempt"] for t in trials if t["stage"] == "final"), default=0)
@@ -132,7 +132,9 @@ def choose(trials: Iterable[Line]) -> Choice | None:
 
 
 def _ratio(us: list[float], default: list[float]) -> tuple[float, float]:
-    """Median of the ratios round by round, and the scatter of one round (1.48 median deviations: a standard deviation)."""
+    """Median of the ratios round by round, and the scatter of one round (1.48 median deviations: a standard
+    deviation).
+    """
     ratios = [a / b for a, b in zip(us, default, strict=False)]
     middle = statistics.median(ratios)
     scatter = 1.4826 * statistics.median(abs(r - middle) for r in ratios)

@@ -13,8 +13,9 @@ CHECK_LIMIT_S, TIME_LIMIT_S = 120.0, 60.0
 
 @dataclass(frozen=True)
 class Machine:
-    """What is measured on. ``model``: the device as manifests name it; ``name``: with a CPU's threads, for logs. ``units``: cores
-    or multiprocessors. ``read``: bytes a second of a plain read, the roofline."""
+    """What is measured on. ``model``: the device as manifests name it; ``name``: with a CPU's threads, for logs.
+    ``units``: cores or multiprocessors. ``read``: bytes a second of a plain read, the roofline.
+    """
 
     name: str
     model: str
@@ -25,7 +26,9 @@ class Machine:
 
 
 class Bench:
-    """Use as a context manager. Answers are JSON objects with a ``status``; ``limits``: seconds for a check and a timing."""
+    """Use as a context manager. Answers are JSON objects with a ``status``; ``limits``: seconds for a check and a
+    timing.
+    """
 
     def __init__(self, device: str, hooks: str = HOOKS, limits: tuple[float, float] = (CHECK_LIMIT_S, TIME_LIMIT_S)):
         self.device, self.limits = device, limits

@@ -1,10 +1,10 @@
-"""``tune``: the fastest kernels of a recurrence for this machine, as artifacts and choices, with a log of how they were found."""
+"""``tune``: the fastest kernels of a recurrence for this machine, as artifacts and choices, with a log of how they
+were found.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import shutil
-import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -12,28 +12,35 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from kvbuffer_codegen import caches
-from kvbuffer_codegen.artifact import Artifact, ArtifactError, binary_name, read_artifact, write_artifact
-from kvbuffer_codegen.autotune.candidates import candidates, schedule_digest
+from kvbuffer_codegen.autotune.candidates import candidates
 from kvbuffer_codegen.autotune.farm import BUILD_LIMIT_S, Farm
+from kvbuffer_codegen.autotune.install import install
 from kvbuffer_codegen.autotune.logs import Log, now
 from kvbuffer_codegen.autotune.measure import CHECK_LIMIT_S, TIME_LIMIT_S, Bench, Machine
-from kvbuffer_codegen.autotune.search import FINAL_ROUNDS, RUNGS, Found, Point, Search, SearchError, Tools
+from kvbuffer_codegen.autotune.search import (
+    FINAL_PHASES,
+    FINAL_ROUNDS,
+    RUNGS,
+    Found,
+    Point,
+    Rung,
+    Search,
+    SearchError,
+    Tools,
+)
 from kvbuffer_codegen.autotune.worker import HOOKS
-from kvbuffer_codegen.index import Choice as IndexChoice
-from kvbuffer_codegen.index import update_index
+from kvbuffer_codegen.autotune.workload import pass_bytes, units
 from kvbuffer_codegen.ir.forms import FORMS, KernelSpec, cursor_spec
 from kvbuffer_codegen.ir.language import Recurrence
 from kvbuffer_codegen.recurrences import load_recurrence
-from kvbuffer_codegen.schedules import space
-from kvbuffer_codegen.schedules.space import schedule_from_dict
 from kvbuffer_codegen.schedules.targets import Target
 from kvbuffer_codegen.schedules.targets import target as target_named
 
 Progress = Callable[[float, float, str], None]  #: work done, work in all, what is being done
 
-#: Value-head rows of a bucket: from one of these up to the next, the last without an end.
-BUCKETS = (0, 16, 64, 256, 1024, 4096)
 DEFAULT_S = 60.0  #: a search without a budget
 
 
@@ -48,17 +55,22 @@ class Limits:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a tuning run would do. ``binaries``: candidates in all; ``timings``: passes over a workload."""
+    """What a tuning run would do. ``binaries``: candidates in all; ``timings``: jobs that time one; ``bytes``: moved
+    by them.
+    """
 
     specs: tuple[KernelSpec, ...]
     points: tuple[Point, ...]
     binaries: int
     timings: int
+    bytes: float
 
 
 @dataclass
 class Report:
-    """``outcomes``: one row per kernel and size, JSON as it stands; ``failures``: searches without a choice, with the reason."""
+    """``outcomes``: one row per kernel and size, JSON as it stands; ``failures``: searches without a choice, with the
+    reason.
+    """
 
     target: str
     device: str
@@ -108,24 +120,22 @@ def points_of(heads: Sequence[tuple[int, int]], batches: Sequence[int]) -> list[
     return [Point(batch, H) for H, _ in heads for batch in batches]
 
 
-def bucket(rows: int) -> tuple[int, int | None]:
-    """The bucket of ``rows`` value-head rows, both ends included."""
-    lo = max(b for b in BUCKETS if b <= rows)
-    above = [b for b in BUCKETS if b > rows]
-    return lo, above[0] - 1 if above else None
-
-
-def plan(specs: Sequence[KernelSpec], points: Sequence[Point], target: Target, units: int, limit: int | None) -> Plan:
-    """What :func:`tune` would do with these, nothing built and nothing measured."""
+def plan(
+    specs: Sequence[KernelSpec], points: Sequence[Point], target: Target, device: torch.device, limit: int | None
+) -> Plan:
+    """What :func:`tune` would do with these on ``device``, nothing built and nothing measured."""
     binaries = timings = 0
+    moved = 0.0
     for spec in specs:
-        count = len(candidates(spec, target, max(p.heads(spec) for p in points), units, limit).schedules)
+        most = max(p.heads(spec) for p in points)
+        count = len(candidates(spec, target, most, units(device), limit).schedules)
         binaries += count
-        for rung in RUNGS:
-            timings += count * (rung.repeats + 1) * len(points)
+        for rung in (*RUNGS, Rung(FINAL_PHASES, FINAL_ROUNDS, 1, 0)):
+            timings += count * len(points)
+            for point in points:
+                moved += count * (rung.repeats + 1) * pass_bytes(spec, point.rows, point.H, rung.phases, device)
             count = min(count, max(rung.least, round(rung.keep * count)) + 1)
-        timings += 2 * count * FINAL_ROUNDS * len(points)
-    return Plan(tuple(specs), tuple(points), binaries, timings)
+    return Plan(tuple(specs), tuple(points), binaries, timings, moved)
 
 
 def tune(
@@ -154,11 +164,11 @@ def tune(
 ) -> Report:
     """Tune kernels on this machine and write the winners.
 
-    ``recurrence``: a recurrence, a shipped name, or ``path.py:function``. ``heads``: (H, HV), or several of one ratio (shards):
-    sizes at which the same kernels are timed, as are ``batches``. ``budget_s``: seconds for all searches (default: 60 for each).
-    ``candidate_limit``: at most so many candidates a search. ``out``: folder of artifacts and index (default: the user's cache),
-    ``logs``: folder of the tuning logs (default: beside it). ``fresh``: measure again what the logs have. ``progress(done, total,
-    text)`` is called often.
+    ``recurrence``: a recurrence, a shipped name, or ``path.py:function``. ``heads``: (H, HV), or several of one ratio
+    (shards): sizes at which the same kernels are timed, as are ``batches``. ``budget_s``: seconds for all searches
+    (default: 60 for each). ``candidate_limit``: at most so many candidates a search. ``out``: folder of artifacts and
+    index (default: the user's cache), ``logs``: folder of the tuning logs (default: beside it). ``fresh``: measure
+    again what the logs have. ``progress(done, total, text)`` is called often.
 
     Raises ``ValueError`` for what is out of range, ``OSError`` where a folder cannot be written (before any work),
     :class:`~kvbuffer_codegen.compiler.toolchain.MissingCompiler`, and
@@ -274,67 +284,10 @@ def outcome(found: Found, machine: Machine, artifact: str) -> dict[str, Any]:
     }
 
 
-def install(found: Found, machine: Machine, target: Target, out: Path) -> str:
-    """Put the winner into ``out`` with its evidence, and its choice into the index; returns its folder there."""
-    spec, choice = found.spec, found.choice
-    digest = schedule_digest(schedule_from_dict(choice.schedule))
-    relative = f"{target.name}/{spec.name}-{digest}"
-    built = read_artifact(found.folder)
-    evidence = [
-        *kept_evidence(out / relative, built, machine, found.point.heads(spec)),
-        *new_evidence(found, built, machine),
-    ]
-    folder = write_artifact(out / relative, {**built.manifest, "evidence": evidence}, built.files)
-    picked = IndexChoice(
-        {**spec.key(), "space": space.space_hash()},
-        bucket(found.point.heads(spec)),
-        machine.capability,
-        relative,
-        machine.model,
-        choice.default,
-    )
-    update_index(out, {relative: read_artifact(folder).digest}, [picked])
-    return relative
-
-
-def new_evidence(found: Found, built: Artifact, machine: Machine) -> list[dict[str, Any]]:
-    common = {
-        "binary": hashlib.sha256(built.binary).hexdigest(),
-        "device": machine.model,
-        "driver": machine.driver,
-        "date": now(),
-    }
-    timing = {
-        "us": round(found.choice.us, 3),
-        "rows": found.point.heads(found.spec),
-        "batch": found.point.rows,
-        "heads": [found.point.H, found.point.H * found.spec.ratio],
-        "bytes": round(found.choice.bytes),
-        "read_bytes_per_s": round(machine.read),
-    }
-    return [
-        {"kind": "check", **common, "result": {"errors": found.error}},
-        {"kind": "timing", **common, "result": timing},
-    ]
-
-
-def kept_evidence(folder: Path, built: Artifact, machine: Machine, rows: int) -> list[dict[str, Any]]:
-    """What an artifact that is replaced knew of the same binary: other devices, and other sizes on this one."""
-    try:
-        old = read_artifact(folder)
-    except ArtifactError:
-        return []
-    if old.files[binary_name(old.manifest)] != built.binary:
-        return []
-    return [
-        e
-        for e in old.manifest["evidence"]
-        if e["device"] != machine.model or (e["kind"] == "timing" and e["result"].get("rows") != rows)
-    ]
-
-
 def fastest_forms(report: Report) -> list[dict[str, Any]]:
-    """Per size and buffer length that both were tuned for: microseconds of a step and of a decode, and which is less."""
+    """Per size and buffer length that both were tuned for: microseconds of a step and of a decode, and which is
+    less.
+    """
     rows: dict[tuple[Any, ...], dict[str, float]] = {}
     for o in report.outcomes:
         if o["form"] in ("step", "decode"):
@@ -344,8 +297,3 @@ def fastest_forms(report: Report) -> list[dict[str, Any]]:
         {"rows": s[0], "heads": list(s[1:3]), "buffer": s[3], **us, "faster": min(us, key=lambda f: us[f])}
         for s, us in both
     ]
-
-
-def spread(report: Report) -> float:
-    """Median over the searches of how much slower than the best the median candidate was."""
-    return statistics.median(o["median_us"] / o["best_us"] for o in report.outcomes if o["best_us"])

@@ -1,4 +1,5 @@
-"""Child processes that do one job at a time and may be killed: what a candidate does to one of them, it does to itself alone.
+"""Child processes that do one job at a time and may be killed: what a candidate does to one of them, it does to
+itself alone.
 
 Parent and child speak JSON Lines over the child's stdin and its original stdout. Run as ``python -m
 kvbuffer_codegen.autotune.worker HOOKS`` the module is the child.

@@ -1,7 +1,9 @@
-"""What is timed: whole buffer cycles over pools that no cache holds, and the plain read that the times are held against.
+"""What is timed: whole buffer cycles over pools that no cache holds, and the plain read that the times are held
+against.
 
-The pool is at least twice the last-level cache and is walked in groups of B rows, so a row is cold when its turn comes. Occupancies
-are staggered over the slots: every call meets rows of every occupancy, and a cycle lets each row fold as often as serving does.
+The pool is at least twice the last-level cache and is walked in groups of B rows, so a row is cold when its turn
+comes. Occupancies are staggered over the slots: every call meets rows of every occupancy, and a cycle lets each row
+fold as often as serving does.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ READ_BYTES = 2**28
 
 @dataclass(frozen=True)
 class Workload:
-    """``calls[phase][group]``: arguments of one call. ``bytes``: what a call must move, mean over the cycle (ir.cost)."""
+    """``calls[phase][group]``: arguments of one call. ``bytes``: what a call must move, mean over the cycle
+    (ir.cost).
+    """
 
     spec: KernelSpec
     rows: int
@@ -65,12 +69,12 @@ def cycle(spec: KernelSpec) -> list[int]:
 
 
 def make_workload(spec: KernelSpec, recurrence: Recurrence | None, rows: int, H: int, device: torch.device) -> Workload:
-    """Calls of ``rows`` batch rows with ``H`` key heads. Allocates the pool; values are those of a few real tokens, repeated."""
+    """Calls of ``rows`` batch rows with ``H`` key heads. Allocates the pool; values are those of a few real tokens,
+    repeated.
+    """
     if recurrence is None:
         return _cursor_workload(spec.form, rows, device)
-    HV = H * spec.ratio
-    slot_bytes = cost.state_bytes(spec, HV)
-    groups = min(max(2, math.ceil(CACHE_MULTIPLE * last_level_cache(device) / (slot_bytes * rows))), MAX_GROUPS)
+    HV, groups = H * spec.ratio, groups_of(spec, rows, H, device)
     P = groups * rows
     occupancies = cycle(spec)
     shared = _shared(spec, recurrence, P, H, device) | _inputs(spec, recurrence, rows, H, device)
@@ -83,6 +87,20 @@ def make_workload(spec: KernelSpec, recurrence: Recurrence | None, rows: int, H:
     folds = [n > 0 and (FORMS[spec.form].folds == "pending" or n + spec.tokens > spec.buffer) for n in occupancies]
     costs = [cost.row_cost(spec, HV, n, fold).bytes for n, fold in zip(occupancies, folds, strict=True)]
     return Workload(spec, rows, calls, rows * sum(costs) / len(costs))
+
+
+def groups_of(spec: KernelSpec, rows: int, H: int, device: torch.device) -> int:
+    """Groups of ``rows`` slots that a pool must have to exceed the cache."""
+    group_bytes = cost.state_bytes(spec, H * spec.ratio) * rows
+    return min(max(2, math.ceil(CACHE_MULTIPLE * last_level_cache(device) / group_bytes)), MAX_GROUPS)
+
+
+def pass_bytes(spec: KernelSpec, rows: int, H: int, phases: int, device: torch.device) -> float:
+    """About what one pass over a workload moves."""
+    if spec.recurrence is None:
+        return float(36 * CURSOR_SLOTS)
+    per_row = cost.row_cost(spec, H * spec.ratio, spec.buffer / 2, FORMS[spec.form].folds == "pending").bytes
+    return per_row * rows * groups_of(spec, rows, H, device) * min(phases, len(cycle(spec)))
 
 
 def _cursors(spec: KernelSpec, P: int, phase: int, device: torch.device) -> torch.Tensor:
@@ -209,7 +227,8 @@ def _cache_bytes(path: Path) -> int:
 def read_bandwidth(device: torch.device, size: int = READ_BYTES, repeats: int = 5) -> float:
     """Bytes a second of one pass that reads ``size`` bytes and writes next to nothing: the roofline.
 
-    On a CPU the fastest of several whole-tensor reductions of torch (which of them vectorises best differs), on all its threads.
+    On a CPU the fastest of several whole-tensor reductions of torch (which of them vectorises best differs), on all
+    its threads.
     """
     data = torch.ones(size // 4, device=device).view(-1, 4096)
     ones = torch.ones(4096, device=device)

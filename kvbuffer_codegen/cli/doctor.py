@@ -87,9 +87,10 @@ def _compilers() -> dict[str, str]:
 
 
 def _launcher() -> str:
-    from kvbuffer_codegen.runtime import loader
+    from kvbuffer_codegen.runtime.launcher import launcher_status
 
-    return str(loader.launcher_kind())
+    kind, detail = launcher_status()
+    return f"{kind} ({detail})"
 
 
 def _cache() -> dict[str, Any]:
@@ -114,9 +115,8 @@ def _print(found: dict[str, Any]) -> None:
     print(f"target     {found['target']}")
     print(f"cpu        {cpu['name']}, {cpu['machine']}, {cpu['threads']} threads")
     for gpu in found["gpus"]:
-        print(
-            f"gpu        {gpu['name']}, {gpu['capability']}, {gpu['memory_gib']} GiB, driver for CUDA {gpu['driver_cuda']}"
-        )
+        driver = f"driver for CUDA {gpu['driver_cuda']}"
+        print(f"gpu        {gpu['name']}, {gpu['capability']}, {gpu['memory_gib']} GiB, {driver}")
     if not found["gpus"]:
         print("gpu        none found by torch")
     for name, text in found["compilers"].items():

@@ -1,7 +1,7 @@
 """``kvbuffer-codegen``: one file of this folder per subcommand.
 
-A subcommand's file has ``HELP``, ``add_arguments(parser)`` and ``run(args) -> exit code``. Exit codes: 0 done, 1 a check
-failed or this machine lacks something, 2 bad usage.
+A subcommand's file has ``HELP``, ``add_arguments(parser)`` and ``run(args) -> exit code``. Exit codes: 0 done, 1 a
+check failed or this machine lacks something, 2 bad usage.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kvbuffer_codegen import __version__
 from kvbuffer_codegen.artifact import ArtifactError
 from kvbuffer_codegen.cli.common import FAILED, CommandError, one_line, warn
 
-COMMANDS = ("list", "explain", "doctor")
+COMMANDS = ("list", "explain", "build", "tune", "check", "bench", "doctor", "demo")
 
 
 def parser() -> argparse.ArgumentParser:

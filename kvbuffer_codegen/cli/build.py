@@ -1,0 +1,93 @@
+"""``build``: one kernel, untuned, as an artifact or as the text of one of the compiler's levels."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from kvbuffer_codegen.cli.common import (
+    DONE,
+    FAILED,
+    CommandError,
+    add_shape_arguments,
+    names,
+    numbers,
+    one_line,
+    positive,
+    print_json,
+    shape_of,
+    specs_of,
+    target_of,
+)
+from kvbuffer_codegen.ir.forms import FORMS, KernelSpec
+
+HELP = "compile kernels with their default schedule, or print what they are compiled from"
+EMIT = ("tir", "tilelang", "cuda", "c")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("recurrence", metavar="NAME", nargs="?", help="a shipped recurrence, or path.py:function")
+    add_shape_arguments(parser)
+    parser.add_argument("--form", type=names(FORMS), default=tuple(FORMS), help=f"one or several of {','.join(FORMS)}")
+    parser.add_argument("--buffer", type=numbers, default=(16,), help="buffer lengths L (default 16)")
+    parser.add_argument("--window", type=numbers, default=(4,), help="verify windows T (default 4)")
+    parser.add_argument("--kv-only", type=int, default=0, help="kv_only capacity C (default 0: none)")
+    parser.add_argument("--target", help="cpu, sm_90a, ... (default: the GPU that is here, or cpu)")
+    parser.add_argument("--schedule", type=positive, metavar="N", help="the N-th legal schedule instead of the default")
+    parser.add_argument("--emit", choices=EMIT, help="print this level of one kernel instead of building")
+    parser.add_argument("--out", type=Path, help="folder of artifacts and index (default: the user's cache)")
+
+
+def run(args: argparse.Namespace) -> int:
+    shape = shape_of(args, args.recurrence)
+    specs = specs_of(shape, args.form, args.buffer, args.window, args.kv_only)
+    target = target_of(args.target)
+    if args.emit:
+        return _emit(args, specs, target)
+    from kvbuffer_codegen.caches import cache_folder
+    from kvbuffer_codegen.compiler.toolchain import MissingCompiler, find_compiler
+
+    try:
+        find_compiler(target)
+    except MissingCompiler as error:
+        raise CommandError(one_line(error), FAILED) from None
+    out = args.out or cache_folder("kernels")
+    made = [_build(spec, _schedule(spec, target, args.schedule), target, out) for spec in specs]
+    if args.json:
+        print_json({"target": target.name, "out": str(out), "artifacts": made})
+    else:
+        print("\n".join(str(out / relative) for relative in made))
+    return DONE
+
+
+def _emit(args: argparse.Namespace, specs: list[KernelSpec], target: object) -> int:
+    from kvbuffer_codegen.compiler.build import levels
+
+    if len(specs) != 1:
+        raise CommandError(f"--emit prints one kernel, these are {len(specs)}; give one --form, --buffer and --window")
+    try:
+        text = levels(specs[0], _schedule(specs[0], target, args.schedule), target, args.emit)  # type: ignore[arg-type]
+    except ValueError as error:
+        raise CommandError(one_line(error)) from None
+    if args.json:
+        print_json({"name": specs[0].name, "level": args.emit, "text": text})
+    else:
+        print(text, end="")
+    return DONE
+
+
+def _schedule(spec: KernelSpec, target: object, number: int | None):  # type: ignore[no-untyped-def]
+    from kvbuffer_codegen.schedules import space
+
+    if number is None:
+        return space.default(spec, target)  # type: ignore[arg-type]
+    legal = space.legal(spec, target)  # type: ignore[arg-type]
+    if number > len(legal):
+        raise CommandError(f"--schedule {number}: {spec.form} has {len(legal)} legal schedules here")
+    return legal[number - 1]
+
+
+def _build(spec: KernelSpec, schedule: object, target: object, out: Path) -> str:
+    from kvbuffer_codegen.autotune.install import add_default
+
+    return add_default(spec, schedule, target, out)  # type: ignore[arg-type]
