@@ -262,48 +262,47 @@ class Tiles:
     def _with_records(self) -> Tensor:
         """e^{s_0} S0 + sum_j e^{s_j} left_j right_j^T, the sum first, s_j summed from the newest record backwards."""
         layout, rows = self.spec.record_layout, self.rows
-        shape = (len(rows.slot), self.HV, self.spec.V, self.spec.K)
-        total = torch.zeros(shape, device=self.state.device)
-        over_k: Tensor | None = None  # log-weight [B, HV, K or 1]
-        over_v: Tensor | None = None  # log-weight [B, HV, V or 1]
-        for j in reversed(range(self.ring_rows - max(1, self.spec.tokens))):
-            there = (j < rows.count)[:, None, None]
-            leaves = self._record_leaves(j, there)
+        j = torch.arange(self.ring_rows - max(1, self.spec.tokens), device=self.state.device)
+        there = (j < rows.count[:, None])[..., None, None]  # [B, J, 1, 1]
+        fields = self._gather(j, there)
+        leaves = {"field": fields.__getitem__, "input": lambda value: self._input(self.parameters, *value)}
+        memo: dict[Expr, Tensor] = {}
 
-            def value(expr: Expr, leaves: dict[str, Callable[[Any], Tensor]] = leaves) -> Tensor:
-                return self._evaluate(expr, leaves, {})
+        def value(expr: Expr) -> Tensor:
+            """[B, J, HV, X], zero where there is no such record."""
+            return torch.where(there, self._evaluate(expr, leaves, memo), 0.0)
 
-            for left, right in zip(layout.lefts, layout.rights, strict=True):
-                a = _weighted(value(left), over_v)
-                b = _weighted(torch.where(there, value(right.expr), 0.0), over_k)
-                total += a.unsqueeze(-1) * b.unsqueeze(-2)
-            for log in (layout.log_decay_scalar, layout.log_decay_key):
-                over_k = over_k if log is None else _plus(over_k, torch.where(there, value(log), 0.0))
-            if layout.log_decay_value is not None:
-                over_v = _plus(over_v, torch.where(there, value(layout.log_decay_value), 0.0))
+        scalar, key, over_v = (
+            None if log is None else _suffix_sums(value(log))
+            for log in (layout.log_decay_scalar, layout.log_decay_key, layout.log_decay_value)
+        )
+        over_k = key if scalar is None else scalar if key is None else scalar + key
+        total = torch.zeros(len(rows.slot), self.HV, self.spec.V, self.spec.K, device=self.state.device)
+        for left, right in zip(layout.lefts, layout.rights, strict=True):
+            a = value(left) if over_v is None else value(left) * torch.exp(over_v[:, 1:])
+            b = value(right.expr) if over_k is None else value(right.expr) * torch.exp(over_k[:, 1:])
+            for i in reversed(range(len(j))):
+                total += a[:, i, :, :, None] * b[:, i, :, None, :]
         start = self.state[rows.slot].float()
         start = torch.where((rows.kv_only | ~rows.valid)[:, None, None, None], 0.0, start)
-        if over_k is not None:
-            start = start * torch.exp(over_k).unsqueeze(-2)
-        if over_v is not None:
-            start = start * torch.exp(over_v).unsqueeze(-1)
+        start = start if over_k is None else start * torch.exp(over_k[:, 0]).unsqueeze(-2)
+        start = start if over_v is None else start * torch.exp(over_v[:, 0]).unsqueeze(-1)
         return start + total
 
-    def _record_leaves(self, j: int, there: Tensor) -> dict[str, Callable[[Any], Tensor]]:
-        """Record ``j``'s fields, zero where the row has no such record: what lies there is never computed with."""
-        at = (self.rows.ring, self._row(torch.full_like(self.rows.count, j)))
-        fields = {f.name: f for f in self.spec.record_layout.fields}
-
-        def field(name: str) -> Tensor:
-            x = self.fields[name][at].float()
-            x = x if fields[name].axis else x.unsqueeze(-1)
-            return torch.where(there, self._per_value_head(x, fields[name].heads), 0.0)
-
-        return {"field": field, "input": lambda value: self._input(self.parameters, *value)}
+    def _gather(self, j: Tensor, there: Tensor) -> dict[str, Tensor]:
+        """Record fields [B, J, HV, X] by name; what lies where there is no record is never computed with."""
+        at = (self.rows.ring[:, None], self._row(j[None]))
+        made = {}
+        for f in self.spec.record_layout.fields:
+            x = self.fields[f.name][at].float()
+            x = self._per_value_head(x if f.axis else x.unsqueeze(-1), f.heads)
+            made[f.name] = torch.where(there, x, 0.0)
+        return made
 
     def _row(self, j: Tensor) -> Tensor:
-        """The ring row of record ``j``, oldest first."""
-        return ((self.rows.base + j) % self.ring_rows).long()
+        """The ring row of record ``j`` [B] or [B, J], oldest first."""
+        base = self.rows.base if j.dim() == 1 else self.rows.base[:, None]
+        return ((base + j) % self.ring_rows).long()
 
     def _input(self, token: Mapping[str, Tensor], name: str, index: int | None) -> Tensor:
         assert self.spec.recurrence is not None
@@ -313,7 +312,7 @@ class Tiles:
         return self._per_value_head(x if argument.axis else x.unsqueeze(-1), argument.heads)
 
     def _per_value_head(self, x: Tensor, heads: str) -> Tensor:
-        return x.repeat_interleave(self.spec.ratio, dim=1) if heads == "key" else x
+        return x.repeat_interleave(self.spec.ratio, dim=-2) if heads == "key" else x
 
     def _as_field(self, x: Tensor, heads: str, axis: str | None) -> Tensor:
         width = {"K": self.spec.K, "V": self.spec.V, None: 1}[axis]
@@ -361,12 +360,10 @@ _OPERATIONS: dict[str, Callable[..., Tensor]] = {
 }
 
 
-def _weighted(x: Tensor, log_weight: Tensor | None) -> Tensor:
-    return x if log_weight is None else x * torch.exp(log_weight)
-
-
-def _plus(total: Tensor | None, more: Tensor) -> Tensor:
-    return more if total is None else total + more
+def _suffix_sums(logs: Tensor) -> Tensor:
+    """[B, J + 1, HV, X]: at j the sum of the logs from j on, newest (last) first; 0 at the end."""
+    sums = logs.flip(1).cumsum(1).flip(1)
+    return torch.nn.functional.pad(sums, (0, 0, 0, 0, 0, 1))
 
 
 def stored(states: Tensor, dtype: torch.dtype) -> Tensor:
