@@ -178,6 +178,11 @@ def _expression(value: Any, where: str) -> None:
         raise ManifestError(where, value, str(error)) from None
 
 
+def _power_of_two(value: Any, where: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value not in {1 << i for i in range(13)}:
+        raise ManifestError(where, value, "a power of two from 1 to 4096")
+
+
 def _null(value: Any, where: str) -> None:
     """For ``_either``: the value is None already."""
 
@@ -196,7 +201,7 @@ _TENSOR = _object(
         "dtype": _one_of(*DTYPES),
         "shape": _list(_expression, 1, 6),
         "free_strides": _list(_integer(0, 5), 0, 6),
-        "align": _integer(1, 4096),
+        "align": _power_of_two,
         "access": _one_of("read", "write", "readwrite"),
     }
 )

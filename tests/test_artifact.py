@@ -107,6 +107,7 @@ SHAPELESS = [  # refused by the schema and by the module
     put("arguments", []),
     put("arguments.0.role", "weights"),
     put("arguments.0.align", 0),
+    put("arguments.0.align", 12),
     put("arguments.0.shape", []),
     put("arguments.0.free_strides", [-1]),
     put("arguments.0.more", 1),

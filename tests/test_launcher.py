@@ -351,6 +351,22 @@ def mocked(mock_cuda: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ctypes.
     cuda_driver.driver.cache_clear()
 
 
+CURRENT_STREAM = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
+
+
+@CURRENT_STREAM
+def _stream(device_type: int, device: int, out: Any) -> int:
+    out[0] = 0x5000
+    return 0
+
+
+def stream_of(handle: int, torch_api: int) -> ctypes.Array[Any]:
+    """torch's table of DLPack functions, the last of which, that for the current stream, is replaced."""
+    table = (ctypes.c_void_p * 7).from_buffer_copy((ctypes.c_void_p * 7).from_address(torch_api))
+    table[6] = ctypes.cast(_stream, ctypes.c_void_p)
+    return table
+
+
 class Config(ctypes.Structure):
     _fields_ = cuda_driver.LaunchConfig._fields_
 
@@ -364,16 +380,16 @@ def cuda_artifact(tmp_path: Path, spec: KernelSpec, shared: int = 0) -> Artifact
 def test_cuda_launch(
     mocked: ctypes.CDLL, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch, shared: int
 ) -> None:
-    tvm_ffi = pytest.importorskip("tvm_ffi")
     monkeypatch.setattr("kvbuffer_codegen.runtime.ctypes_launcher.current_stream", lambda index: 0x5000)
+    table = stream_of(0x5000, launcher.exchange_api())
+    monkeypatch.setattr(launcher, "exchange_api", lambda: ctypes.addressof(table))
     spec = spec_of()
     kernel = load_artifact(cuda_artifact(tmp_path, spec, shared), "cuda:0", kind)
     assert ctypes.c_int.in_dll(mocked, "shared_limit").value == (shared if shared > 48 * 1024 else 0)
     given = arguments_of(spec)
     expected = expected_slots(spec, given)
     ctypes.c_int.in_dll(mocked, "slots").value = len(expected)
-    with tvm_ffi.use_raw_stream(tvm_ffi.device("cpu", 0), 0x5000):
-        kernel(*given.values())
+    kernel(*given.values())
     config = Config.in_dll(mocked, "config")
     assert list((ctypes.c_uint64 * len(expected)).in_dll(mocked, "recorded")) == expected
     assert (list(config.grid), list(config.block), config.shared) == ([3, 2, 1], [128, 1, 1], shared)

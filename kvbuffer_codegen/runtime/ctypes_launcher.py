@@ -37,7 +37,7 @@ class CtypesLauncher:
     def prepare(self, index: int, context: int, function: int) -> None:
         self.prepared[index] = (context, function)
 
-    def __call__(self, *arguments: Any) -> int:
+    def __call__(self, arguments: tuple[Any, ...]) -> int:
         launch = self._checked(arguments)
         if not launch.grid:
             return DONE

@@ -1,16 +1,35 @@
 // The native launcher: checks the arguments of one call against a packed plan (plan.py: Plan.pack), works out the launch, and starts it.
 //
-// One binary serves every kernel. Of TVM-FFI only the C API is used; of CUDA nothing but four functions of the driver, whose addresses
-// the loader hands in. A call allocates nothing and synchronises nothing. It returns a status and no message: where it refuses a call,
-// plan.py carries out the same checks in Python and says why.
+// One binary serves every kernel. Used are the C API of TVM-FFI (to be called), DLPack's exchange API of torch (to look into tensors and
+// to ask for the stream), eight functions of CPython's stable ABI, and four of the CUDA driver, whose addresses the loader hands in.
+// A call allocates nothing and synchronises nothing. It returns a status and no message: where it refuses a call, plan.py carries out
+// the same checks in Python and says why.
+//
+// A call is given the address of the tuple of its arguments: TVM-FFI's own conversion makes an object for each tensor, 0.2 us apiece.
 
+#include <dlpack/dlpack.h>
 #include <tvm/ffi/c_api.h>
-#include <tvm/ffi/extra/c_env_api.h>
 
 #include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <vector>
+
+// CPython's stable ABI; its headers may not be installed.
+extern "C" {
+struct PyObject;
+extern char PyLong_Type, PyBool_Type;
+PyObject* PyObject_Type(PyObject*);  // a new reference
+void Py_DecRef(PyObject*);
+int PyType_IsSubtype(PyObject* type, PyObject* base);
+intptr_t PyTuple_Size(PyObject*);
+PyObject* PyTuple_GetItem(PyObject*, intptr_t);  // borrowed
+long long PyLong_AsLongLong(PyObject*);
+PyObject* PyErr_Occurred();
+void PyErr_Clear();
+void* PyEval_SaveThread();
+void PyEval_RestoreThread(void*);
+}
 
 namespace {
 
@@ -72,6 +91,8 @@ struct Kernel {
   Program grid[3], block[3];
   std::vector<Slot> slots;
   Driver driver;
+  const DLPackExchangeAPI* torch;
+  PyObject* tensor_type;
   Prepared devices[kMaxDevices];
 };
 
@@ -118,6 +139,7 @@ bool Read(Reader& in, Kernel& k) {
     }
     a.code = in.next(0, 255), a.bits = in.next(0, 64), a.words = in.next(-1, last);
     a.align = in.next(1, 4096), a.written = in.next(0, 1);
+    if (a.align & (a.align - 1)) in.bad = true;
     a.axes.resize(in.next(0, kMaxAxes));
     for (Axis& axis : a.axes) {
       axis.symbol = in.next(-1, last), axis.offset = in.next();
@@ -186,9 +208,26 @@ bool Overlaps(const DLTensor& t, const int64_t* strides) {
   return false;
 }
 
-const DLTensor* AsTensor(const TVMFFIAny& any) {
-  if (any.type_index == kTVMFFITensor) return TVMFFITensorGetDLTensorPtr(any.v_obj);
-  return any.type_index == kTVMFFIDLTensorPtr ? static_cast<const DLTensor*>(any.v_ptr) : nullptr;
+bool IsInstance(PyObject* object, const void* type, const void* but_not = nullptr) {
+  PyObject* actual = PyObject_Type(object);
+  Py_DecRef(actual);  // the object holds it
+  if (actual == type) return true;
+  return actual != but_not && PyType_IsSubtype(actual, static_cast<PyObject*>(const_cast<void*>(type)));
+}
+
+bool ReadInt(PyObject* object, int64_t* value) {
+  if (!IsInstance(object, &PyLong_Type, &PyBool_Type)) return false;
+  *value = PyLong_AsLongLong(object);
+  if (*value == -1 && PyErr_Occurred()) return PyErr_Clear(), false;
+  return *value == static_cast<int32_t>(*value);
+}
+
+// Shape and strides stay the tensor's own.
+bool ReadTensor(const Kernel& k, PyObject* object, DLTensor* tensor) {
+  if (!IsInstance(object, k.tensor_type)) return false;
+  if (k.torch->dltensor_from_py_object_no_sync(object, tensor) == 0) return true;
+  PyErr_Clear();  // sparse, say
+  return false;
 }
 
 char* Address(const DLTensor& t) { return static_cast<char*>(t.data) + t.byte_offset; }
@@ -226,37 +265,38 @@ bool CheckTensor(const Argument& a, const DLTensor& t, int64_t* values) {
     int64_t stride = skipped ? 0 : strides[i];
     if (a.axes[i].stride >= 0) {
       values[a.axes[i].stride] = stride * words;
-      if (stride * item % a.align) return false;
+      if (stride * item & (a.align - 1)) return false;
     } else if (!skipped && stride != expected) {
       return false;
     }
     expected = (skipped ? expected : stride) * t.shape[i];
   }
   if (empty) return true;
-  return reinterpret_cast<uintptr_t>(Address(t)) % a.align == 0 && !(a.written && Overlaps(t, strides));
+  return (reinterpret_cast<uintptr_t>(Address(t)) & (a.align - 1)) == 0 && !(a.written && Overlaps(t, strides));
 }
 
-bool Bind(const Kernel& k, const TVMFFIAny* args, int32_t count, const DLTensor** tensors, int64_t* values, DLDevice* device) {
-  if (count != static_cast<int32_t>(k.arguments.size())) return false;
+bool Bind(const Kernel& k, PyObject* given, DLTensor* tensors, int64_t* values, DLDevice* device) {
+  int count = static_cast<int>(k.arguments.size());
+  if (PyTuple_Size(given) != count) return false;
   for (int64_t i = 0; i < k.symbols; ++i) values[i] = kUnbound;
   const DLTensor* first = nullptr;
   for (int i = 0; i < count; ++i) {
     const Argument& a = k.arguments[i];
+    PyObject* object = PyTuple_GetItem(given, i);
     if (!a.tensor) {
-      if (args[i].type_index != kTVMFFIInt || args[i].v_int64 != static_cast<int32_t>(args[i].v_int64)) return false;
-      values[a.symbol] = args[i].v_int64;
+      if (!ReadInt(object, &values[a.symbol])) return false;
       continue;
     }
-    const DLTensor* t = tensors[i] = AsTensor(args[i]);
-    if (!t || t->device.device_type != k.device_type) return false;
-    if (!first) first = t;
-    if (t->device.device_id != first->device.device_id || !CheckTensor(a, *t, values)) return false;
+    DLTensor& t = tensors[i];
+    if (!ReadTensor(k, object, &t) || t.device.device_type != k.device_type) return false;
+    if (!first) first = &t;
+    if (t.device.device_id != first->device.device_id || !CheckTensor(a, t, values)) return false;
   }
   for (int i = 0; i < count; ++i) {
     const std::vector<Axis>& axes = k.arguments[i].axes;
     for (size_t j = 0; j < axes.size(); ++j) {
       int64_t size;
-      if (!axes[j].size.empty() && (!Evaluate(axes[j].size, values, &size) || size != tensors[i]->shape[j])) return false;
+      if (!axes[j].size.empty() && (!Evaluate(axes[j].size, values, &size) || size != tensors[i].shape[j])) return false;
     }
   }
   for (const Program& p : k.constraints) {
@@ -267,11 +307,12 @@ bool Bind(const Kernel& k, const TVMFFIAny* args, int32_t count, const DLTensor*
   return true;
 }
 
-int64_t LaunchCuda(const Kernel& k, const Prepared& on, DLDevice device, const int64_t* grid, const int64_t* block, uint64_t* slots) {
+// What is wrong: a CUresult.
+int LaunchCuda(const Kernel& k, const Prepared& on, void* stream, const int64_t* grid, const int64_t* block, uint64_t* slots) {
   LaunchConfig config{};
   for (int i = 0; i < 3; ++i) config.grid[i] = grid[i], config.block[i] = block[i];
   config.shared = k.shared;
-  config.stream = TVMFFIEnvGetStream(device.device_type, device.device_id);  // torch's current stream of this device
+  config.stream = stream;
   void *pointers[kMaxSlots], *before = nullptr;
   for (size_t i = 0; i < k.slots.size(); ++i) pointers[i] = &slots[i];
   // The default stream belongs to the current context, which may be another device's or, on a fresh thread, none.
@@ -284,11 +325,11 @@ int64_t LaunchCuda(const Kernel& k, const Prepared& on, DLDevice device, const i
   return code;
 }
 
-int64_t Call(Kernel& k, const TVMFFIAny* args, int32_t count) {
-  const DLTensor* tensors[kMaxArguments];
+int64_t Call(const Kernel& k, PyObject* given) {
+  DLTensor tensors[kMaxArguments];
   int64_t values[kMaxSymbols], grid[3], block[3];
   DLDevice device{static_cast<DLDeviceType>(k.device_type), 0};
-  if (!Bind(k, args, count, tensors, values, &device)) return kRefused;
+  if (!Bind(k, given, tensors, values, &device)) return kRefused;
   if (k.batch >= 0 && values[k.batch] == 0) return kDone;
   bool nothing = false;
   for (int i = 0; i < 3; ++i) {
@@ -305,7 +346,7 @@ int64_t Call(Kernel& k, const TVMFFIAny* args, int32_t count) {
     const Slot& s = k.slots[i];
     int64_t value;
     if (s.kind == 0) {
-      slots[i] = reinterpret_cast<uint64_t>(Address(*tensors[s.argument]));
+      slots[i] = reinterpret_cast<uint64_t>(Address(tensors[s.argument]));
     } else if (!Evaluate(s.value, values, &value) || (s.kind == 1 && value != static_cast<int32_t>(value))) {
       return kRefused;
     } else if (s.kind == 3) {
@@ -320,15 +361,13 @@ int64_t Call(Kernel& k, const TVMFFIAny* args, int32_t count) {
   const Prepared& on = k.devices[device.device_id];
   void* function = on.function.load(std::memory_order_acquire);
   if (!function) return kUnprepared;
-  int64_t code = k.driver.launch ? LaunchCuda(k, on, device, grid, block, slots)
-                                 : reinterpret_cast<CpuEntry>(function)(slots, grid);
+  void* stream = nullptr;
+  if (k.driver.launch && k.torch->current_work_stream(device.device_type, device.device_id, &stream)) return PyErr_Clear(), kRefused;
+  // Other Python threads go on while a CPU kernel runs, or a full queue of the GPU makes the driver wait.
+  void* thread = PyEval_SaveThread();
+  int64_t code = k.driver.launch ? LaunchCuda(k, on, stream, grid, block, slots) : reinterpret_cast<CpuEntry>(function)(slots, grid);
+  PyEval_RestoreThread(thread);
   return code ? code * 8 + kFailed : kDone;
-}
-
-int CallPacked(void* self, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
-  result->type_index = kTVMFFIInt;
-  result->v_int64 = Call(*static_cast<Kernel*>(self), args, count);
-  return 0;
 }
 
 int Fail(const char* message) {
@@ -336,11 +375,20 @@ int Fail(const char* message) {
   return -1;
 }
 
+// The callable: the address of a tuple -> status. To be called with the GIL.
+int CallPacked(void* self, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
+  if (count != 1 || args[0].type_index != kTVMFFIInt) return Fail("a kernel takes the address of its tuple of arguments");
+  result->type_index = kTVMFFIInt;
+  result->v_int64 = Call(*static_cast<Kernel*>(self), reinterpret_cast<PyObject*>(args[0].v_int64));
+  return 0;
+}
+
 }  // namespace
 
-// create(plan, length, launch, current, push, pop) -> kernel: addresses as integers, those of the driver 0 for a CPU.
+// create(plan, length, torch's exchange API, torch.Tensor, launch, current, push, pop) -> kernel: addresses as integers, those of the
+// driver 0 for a CPU.
 extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_create(void*, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
-  if (count != 6) return Fail("create takes 6 integers");
+  if (count != 8) return Fail("create takes 8 integers");
   const int64_t* plan = reinterpret_cast<const int64_t*>(args[0].v_int64);
   Reader in{plan, plan + args[1].v_int64};
   Kernel* kernel = new Kernel;
@@ -348,8 +396,10 @@ extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_create(void*, const TVMFFIAny* args,
     delete kernel;
     return Fail("the plan does not fit this launcher");
   }
+  kernel->torch = reinterpret_cast<const DLPackExchangeAPI*>(args[2].v_int64);
+  kernel->tensor_type = reinterpret_cast<PyObject*>(args[3].v_int64);
   static_assert(sizeof(Driver) == 4 * sizeof(int64_t), "four addresses");
-  for (int i = 0; i < 4; ++i) std::memcpy(reinterpret_cast<char*>(&kernel->driver) + 8 * i, &args[2 + i].v_int64, 8);
+  for (int i = 0; i < 4; ++i) std::memcpy(reinterpret_cast<char*>(&kernel->driver) + 8 * i, &args[4 + i].v_int64, 8);
   result->type_index = kTVMFFIInt;
   result->v_int64 = reinterpret_cast<int64_t>(kernel);
   return 0;

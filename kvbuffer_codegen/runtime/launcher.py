@@ -5,6 +5,7 @@ Without a compiler, without apache-tvm-ffi, or without a cache that can be writt
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import hashlib
 import importlib.resources
@@ -15,6 +16,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from kvbuffer_codegen.caches import CacheError, cache_folder
 from kvbuffer_codegen.runtime.cpu_module import CpuModule
@@ -29,18 +32,20 @@ _log = logging.getLogger(__name__)
 
 
 class NativeLauncher:
-    """Called with a kernel's arguments in order; returns a status (`launcher.cpp`). ``call`` is the bare function."""
+    """Called with the tuple of a kernel's arguments; returns a status (`launcher.cpp`)."""
 
     def __init__(self, plan: Plan, module: CpuModule | CudaModule) -> None:
         self.library = native_library()
         self.module = module  # the driver's functions and the kernel's code live as long as this
         code = plan.pack()
         address, length = code.buffer_info()
-        self.handle = self.library["create"](address, length, *module.addresses)
-        self.call = self.library["function"](self.handle)
+        self.handle = self.library["create"](address, length, exchange_api(), id(torch.Tensor), *module.addresses)
+        self.function = self.library["function"](self.handle)
+        self.function.release_gil = False  # it looks into Python's objects, and releases the GIL when it has
 
-    def __call__(self, *arguments: Any) -> int:
-        return int(self.call(*arguments))
+    def __call__(self, arguments: tuple[Any, ...]) -> int:
+        status: int = self.function(id(arguments))
+        return status
 
     def prepare(self, index: int, context: int, function: int) -> None:
         self.library["prepare"](self.handle, index, context, function)
@@ -68,9 +73,22 @@ def launcher_status() -> tuple[str, str]:
     return "native", str(_built())
 
 
+def exchange_api() -> int:
+    """The address of torch's table of DLPack functions (dlpack.h: DLPackExchangeAPI)."""
+    capsule = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
+    if capsule is None:
+        raise KernelError(
+            f"no native launcher: torch {torch.__version__} has no DLPack exchange API; install torch 2.11"
+        )
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return int(pointer(capsule, b"dlpack_exchange_api"))
+
+
 @functools.cache
 def native_library() -> Any:
     """The compiled launcher, loaded. Raises :class:`KernelError` with the reason where there is none."""
+    exchange_api()
     try:
         import tvm_ffi
     except ImportError as error:

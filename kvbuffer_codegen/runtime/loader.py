@@ -13,7 +13,7 @@ from kvbuffer_codegen.runtime.cpu_module import CpuModule
 from kvbuffer_codegen.runtime.ctypes_launcher import FAILED, UNPREPARED, device_index
 from kvbuffer_codegen.runtime.cuda_driver import CudaModule, driver
 from kvbuffer_codegen.runtime.errors import KernelError
-from kvbuffer_codegen.runtime.launcher import NativeLauncher, make_launcher
+from kvbuffer_codegen.runtime.launcher import make_launcher
 from kvbuffer_codegen.runtime.plan import Plan
 
 
@@ -32,7 +32,6 @@ class Kernel:
         self.plan = Plan.of(artifact.manifest)
         self.module = module
         self.launcher = make_launcher(self.plan, module, launcher)
-        self._launch = self.launcher.call if isinstance(self.launcher, NativeLauncher) else self.launcher
 
     def __repr__(self) -> str:
         return f"Kernel({self.name}, {self.manifest['target']['name']}, {self.artifact.folder})"
@@ -40,13 +39,7 @@ class Kernel:
     def __call__(self, *arguments: Any, **named: Any) -> None:
         if named:
             arguments = self.plan.named(arguments, named)
-        try:
-            status = self._launch(*arguments)
-        except Exception:
-            self.plan.launch(
-                arguments
-            )  # what cannot even be passed on, such as a sparse tensor, has a reason of its own
-            raise
+        status = self.launcher(arguments)
         if status:
             self._settle(status, arguments)
 
@@ -64,7 +57,7 @@ class Kernel:
     def _settle(self, status: int, arguments: tuple[Any, ...]) -> None:
         if status & 7 == UNPREPARED:
             self.prepare(device_index(arguments))
-            status = self._launch(*arguments)
+            status = self.launcher(arguments)
         if status & 7 == FAILED:
             raise KernelError(f"{self.name} was not launched: {self.module.describe(status >> 3)}")
         if status:

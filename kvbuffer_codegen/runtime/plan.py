@@ -9,7 +9,6 @@ from __future__ import annotations
 import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import torch
@@ -211,11 +210,11 @@ class Plan:
         return values, where
 
     def _scalar(self, argument: Scalar, given: Any) -> int:
-        if isinstance(given, bool) or not isinstance(given, Integral):
+        if isinstance(given, bool) or not isinstance(given, int):
             raise ArgumentError(self.name, argument.name, f"is {_type(given)}", "an int", "pass a Python int")
-        if int(given) not in INT32:
+        if given not in INT32:
             raise ArgumentError(self.name, argument.name, f"is {given}", f"{INT32.start} to {INT32.stop - 1}")
-        return int(given)
+        return given
 
     def _kind(self, argument: Tensor, given: Any, first: torch.Tensor | None) -> None:
         """Type, device, dtype and number of axes."""
