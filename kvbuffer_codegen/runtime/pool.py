@@ -124,7 +124,7 @@ class Pool:
         flush = signature(KernelSpec("flush", **self._spec))
         self._flush_arguments = tuple(a.name for a in flush if isinstance(a, TensorArg) and a.role == "parameter")
         self._full = torch.arange(max_window + 1, dtype=torch.int32, device=self.device)
-        self._out_dtype = TORCH_DTYPES[self._spec["io"]]
+        self.io, self.state = TORCH_DTYPES[self._spec["io"]], TORCH_DTYPES[self._spec["state"]]
         self._kernels: dict[tuple[str, int, int], str] = {}
         self._forms: dict[int, str] = {}
         self._order = Order(layers)
@@ -138,7 +138,7 @@ class Pool:
     ) -> Tensor:
         """One token of every row in one layer: outputs [B, HV, V]. Runs the form that is faster here for this batch
         (``Pool(form=)`` fixes it): buffered decode, which appends a record and folds full rows, or step."""
-        return self._token(self._form(slots), layer, slots, out, rings, inputs)
+        return self._token(self._form(_batch(slots)), layer, slots, out, rings, inputs)
 
     def step(
         self, layer: int, slots: Tensor, *, out: Tensor | None = None, rings: Tensor | None = None, **inputs: Tensor
@@ -252,7 +252,7 @@ class Pool:
         tokens = inputs[self._per_token].shape[1]
         parameters = {a.name for a in self.recurrence.arguments if a.parameter}
         slots, T = self._memory.indices(slot, "slot"), self.max_window
-        out = torch.empty(self.layers, tokens, self.heads[1], self.dims[1], dtype=self._out_dtype, device=self.device)
+        out = torch.empty(self.layers, tokens, self.heads[1], self.dims[1], dtype=self.io, device=self.device)
         for start in range(0, tokens, T):
             length = min(T, tokens - start)
             lengths = torch.full((1,), length, dtype=torch.int32, device=self.device)
@@ -403,13 +403,16 @@ class Pool:
         number = ADVANCE_FORMS[form]
         ops.calls.advance(name, self._cursors, slots, number, self.buffer, self.kv_only, self.rows)
 
-    def _form(self, slots: Tensor) -> str:
+    def _form(self, batch: int) -> str:
         """The form of this token step: chosen by its first layer from sizes that the host knows."""
         if self._order.form in ("decode", "step"):
             return self._order.form
-        if self.form != "auto":
-            return self.form
-        batch = _batch(slots)
+        return self._chosen_form(batch) if self.form == "auto" else self.form
+
+    # The two lookups are functions of host-known sizes alone, so a compiled graph holds their answers.
+
+    @torch.compiler.assume_constant_result
+    def _chosen_form(self, batch: int) -> str:
         if batch not in self._forms:
             decode, step = (KernelSpec(form, **self._spec) for form in ("decode", "step"))
             rows = batch * self.heads[1]
@@ -418,6 +421,7 @@ class Pool:
             )
         return self._forms[batch]
 
+    @torch.compiler.assume_constant_result
     def _kernel(self, form: str, batch: int, window: int = 0) -> str:
         """The name of the kernel that serves ``form`` for ``batch`` rows."""
         key = (form, batch, window)
@@ -451,7 +455,7 @@ class Pool:
         return self._full.as_strided((batch,), (0,), T)
 
     def _empty(self, shape: tuple[int, ...]) -> Tensor:
-        return torch.empty(*shape, self.heads[1], self.dims[1], dtype=self._out_dtype, device=self.device)
+        return torch.empty(*shape, self.heads[1], self.dims[1], dtype=self.io, device=self.device)
 
     def _blank(self, lead: tuple[int, ...]) -> list[Tensor]:
         """Zeros for every argument of the recurrence."""
@@ -459,7 +463,7 @@ class Pool:
         made = []
         for a in self.recurrence.arguments:
             shape = (() if a.parameter else lead) + ((a.count,) if a.count else ()) + (sizes[a.heads],)
-            dtype = torch.float32 if a.parameter else self._out_dtype
+            dtype = torch.float32 if a.parameter else self.io
             made.append(torch.zeros(*shape, *((sizes[a.axis],) if a.axis else ()), dtype=dtype, device=self.device))
         return made
 

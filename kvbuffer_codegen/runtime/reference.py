@@ -147,7 +147,8 @@ def valid_slots(cursors: Tensor, slots: Tensor) -> Tensor:
 def note_strangers(cursors: Tensor, slots: Tensor, strange: Tensor) -> None:
     """The slot of a strange row, and that there was one, into the column that belongs to no slot."""
     nobody = cursors[:, -1]
-    nobody[BASE].copy_(torch.where(strange.any(), slots[strange.int().argmax()], nobody[BASE]))
+    first = slots.index_select(0, strange.int().argmax()[None])[0]  # an index [()] would be read on the host
+    nobody[BASE].copy_(torch.where(strange.any(), first, nobody[BASE]))
     nobody[FAULT].bitwise_or_(strange.any().int() * FAULT_SLOT)
 
 
