@@ -32,6 +32,8 @@ PASSES: dict[str, dict[str, bool]] = {
         "tl.disable_warp_specialized": True,
         "tl.disable_tma_lower": True,
         "tl.disable_safe_memory_legalize": True,  # as on a CPU; its guards would also cost every 16-byte access
+        # The templates hold every barrier themselves; TileLang's own would also stand where not all threads come by.
+        "tl.disable_thread_storage_sync": True,
         "tl.disable_buffer_init_check": True,
     },
 }

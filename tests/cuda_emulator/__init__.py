@@ -24,6 +24,8 @@ FLAGS = ("-std=c++20", "-O1", "-w", "-fPIC", "-shared", "-fno-strict-aliasing", 
 def compile_kernel(lowered: Lowered, folder: Path) -> ctypes.CDLL:
     """The source of ``lowered`` and the emulator as a shared object in ``folder``."""
     source = re.sub(r"^\s*#.*$", "", lowered.source, flags=re.MULTILINE)  # TileLang's headers, pragmas of nvcc
+    # nvcc keeps these in registers, however they are accessed; memory wants them aligned.
+    source = re.sub(r"^(\s+)(\w+ \w+\[\d+\];)$", r"\1alignas(16) \2", source, flags=re.MULTILINE)
     main = (
         "static const uint64_t* slots;\n"
         f"static void body() {{ emulator::call({lowered.entry}, slots); }}\n"
