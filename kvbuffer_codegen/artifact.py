@@ -71,6 +71,18 @@ class Artifact:
         return str(self.manifest["name"])
 
     @property
+    def key(self) -> dict[str, Any]:
+        """What the binary is specialised for, as ``KernelSpec.key()`` says it."""
+        m, recurrence = self.manifest, self.manifest["recurrence"]
+        key = {name: m[name] for name in ("form", "ratio", "io", "state", "layout", "buffer", "window", "kv_only")}
+        key |= {
+            "recurrence": recurrence["name"] if recurrence else "cursors",
+            "records": m["records_mode"],
+            **m["dims"],
+        }
+        return key | {"recurrence_hash": recurrence["hash"] if recurrence else ""}
+
+    @property
     def binary(self) -> bytes:
         return self.files[binary_name(self.manifest)]
 

@@ -166,6 +166,7 @@ def test_not_a_manifest_at_all(value: Any) -> None:
 def test_round_trip(folder: Path) -> None:
     read = read_artifact(folder)
     assert read.files == FILES
+    assert read.key == spec_of().key()
     assert (read.binary, read.name) == (BINARY, read.manifest["name"])
     assert read.manifest["files"] == {n: hashlib.sha256(data).hexdigest() for n, data in FILES.items()}
     assert read.digest == hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest()

@@ -5,21 +5,23 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import subprocess
+import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from tiny_kernels import MOCK_CUDA, RECORDER, arguments_of, build_c, expected_slots, manifest_of, spec_of
+from tiny_kernels import RECORDER, arguments_of, build_c, expected_slots, manifest_of, spec_of
 
 from kvbuffer_codegen.artifact import Artifact, ArtifactError, read_artifact, write_artifact
 from kvbuffer_codegen.ir.forms import KernelSpec
-from kvbuffer_codegen.runtime import cuda_driver, launcher, loader
+from kvbuffer_codegen.runtime import launcher, loader
 from kvbuffer_codegen.runtime.errors import ArgumentError, KernelError
 from kvbuffer_codegen.runtime.loader import Kernel, load_artifact
-from kvbuffer_codegen.runtime.plan import Plan
 
 FORMS = ("decode", "verify", "flush", "step", "advance", "commit")
 
@@ -321,123 +323,6 @@ def test_both_launchers_agree_on_random_calls(artifacts: Any) -> None:
     assert min(outcomes.values()) > 50, outcomes
 
 
-# --- CUDA, against a driver that records
-
-
-@pytest.fixture(scope="module")
-def mock_cuda(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_c(MOCK_CUDA, tmp_path_factory.mktemp("mock") / "libmockcuda.so")
-
-
-@pytest.fixture
-def mocked(mock_cuda: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ctypes.CDLL]:
-    """A CUDA driver that records launches; kernels for it take the CPU's tensors, as there are no others here."""
-    monkeypatch.setattr(cuda_driver, "LIBRARY", str(mock_cuda))
-    cuda_driver.driver.cache_clear()
-    real = Plan.of
-    monkeypatch.setattr(Plan, "of", lambda manifest: dataclasses.replace(real(manifest), device_type="cpu"))
-    library = ctypes.CDLL(str(mock_cuda))
-    for name, value in {
-        "answer": 0,
-        "version": 13000,
-        "major": 9,
-        "calls": 0,
-        "pushes": 0,
-        "pops": 0,
-        "shared_limit": 0,
-    }.items():
-        ctypes.c_int.in_dll(library, name).value = value
-    yield library
-    cuda_driver.driver.cache_clear()
-
-
-CURRENT_STREAM = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
-
-
-@CURRENT_STREAM
-def _stream(device_type: int, device: int, out: Any) -> int:
-    out[0] = 0x5000
-    return 0
-
-
-def stream_of(handle: int, torch_api: int) -> ctypes.Array[Any]:
-    """torch's table of DLPack functions, the last of which, that for the current stream, is replaced."""
-    table = (ctypes.c_void_p * 7).from_buffer_copy((ctypes.c_void_p * 7).from_address(torch_api))
-    table[6] = ctypes.cast(_stream, ctypes.c_void_p)
-    return table
-
-
-class Config(ctypes.Structure):
-    _fields_ = cuda_driver.LaunchConfig._fields_
-
-
-def cuda_artifact(tmp_path: Path, spec: KernelSpec, shared: int = 0) -> Artifact:
-    manifest = manifest_of(spec, "cuda", shared)
-    return read_artifact(write_artifact(tmp_path / "kernel", manifest, {"kernel.cubin": b"cubin"}))
-
-
-@pytest.mark.parametrize("shared", [1024, 100_000])
-def test_cuda_launch(
-    mocked: ctypes.CDLL, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch, shared: int
-) -> None:
-    monkeypatch.setattr("kvbuffer_codegen.runtime.ctypes_launcher.current_stream", lambda index: 0x5000)
-    table = stream_of(0x5000, launcher.exchange_api())
-    monkeypatch.setattr(launcher, "exchange_api", lambda: ctypes.addressof(table))
-    spec = spec_of()
-    kernel = load_artifact(cuda_artifact(tmp_path, spec, shared), "cuda:0", kind)
-    assert ctypes.c_int.in_dll(mocked, "shared_limit").value == (shared if shared > 48 * 1024 else 0)
-    given = arguments_of(spec)
-    expected = expected_slots(spec, given)
-    ctypes.c_int.in_dll(mocked, "slots").value = len(expected)
-    kernel(*given.values())
-    config = Config.in_dll(mocked, "config")
-    assert list((ctypes.c_uint64 * len(expected)).in_dll(mocked, "recorded")) == expected
-    assert (list(config.grid), list(config.block), config.shared) == ([3, 2, 1], [128, 1, 1], shared)
-    assert (config.stream, config.attributes, config.attribute_count) == (0x5000, None, 0)
-    assert ctypes.c_void_p.in_dll(mocked, "launched").value == 0x4000
-    assert ctypes.c_void_p.in_dll(mocked, "launched_in").value == 0x1000  # its device's context, which was not current
-    assert (
-        ctypes.c_int.in_dll(mocked, "pushes").value == ctypes.c_int.in_dll(mocked, "pops").value == 2
-    )  # prepare, call
-    kernel(*arguments_of(spec, {"B": 0}).values())
-    assert ctypes.c_int.in_dll(mocked, "calls").value == 1
-
-
-def test_cuda_failures(mocked: ctypes.CDLL, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kvbuffer_codegen.runtime.ctypes_launcher.current_stream", lambda index: 0)
-    spec = spec_of()
-    artifact = cuda_artifact(tmp_path, spec)
-    kernel = load_artifact(artifact, "cuda:0", kind)
-    ctypes.c_int.in_dll(mocked, "answer").value = 719
-    with pytest.raises(KernelError, match="was not launched: CUDA error 719: unspecified launch failure"):
-        kernel(*arguments_of(spec).values())
-    with pytest.raises(KernelError, match=r"cuDeviceGet\(7\) failed: CUDA error 101"):
-        load_artifact(artifact, "cuda:7", kind)
-    ctypes.c_int.in_dll(mocked, "version").value = 11080
-    with pytest.raises(ArtifactError, match=r"needs a driver for CUDA 12.0, installed is one for 11.8: update it"):
-        load_artifact(artifact, "cuda:0", kind)
-    ctypes.c_int.in_dll(mocked, "major").value = 8
-    with pytest.raises(ArtifactError, match=r"built for compute capability 9.0, the device has 8.0"):
-        load_artifact(artifact, "cuda:0", kind)
-    with pytest.raises(KernelError, match="cuLibraryLoadData failed: CUDA error 200"):
-        cuda_driver.CudaModule(cuda_driver.driver(), b"something else", "entry", 0)
-
-
-def test_grid_limits(mocked: ctypes.CDLL, tmp_path: Path, kind: str) -> None:
-    """CUDA's y and z end at 65535; the grid's y is P // 2 here."""
-    kernel = load_artifact(cuda_artifact(tmp_path, spec_of("advance")), "cuda:0", kind)
-    given = arguments_of(spec_of("advance"), {"P": 140_000})
-    with pytest.raises(ArgumentError, match=r"grid of \(3, 70000, 1\); accepted: up to \(2147483647, 65535, 65535\)"):
-        kernel(*given.values())
-
-
-def test_no_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuda_driver, "LIBRARY", "libcuda-that-is-not-there.so")
-    cuda_driver.driver.cache_clear()
-    with pytest.raises(KernelError, match=r"no CUDA driver: .*; install NVIDIA's driver, or use device='cpu'"):
-        load_artifact(cuda_artifact(tmp_path, spec_of()), "cuda:0")
-
-
 # --- loading
 
 
@@ -501,6 +386,76 @@ def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, art
     finally:
         for cached in (launcher._built, launcher.native_library, launcher.launcher_status):
             cached.cache_clear()
+
+
+def test_other_threads_run_meanwhile(tmp_path: Path, kind: str) -> None:
+    """The GIL is free while a kernel runs: one that waits for a flag ends because another thread sets it."""
+    spec = spec_of("advance")
+    source = """
+#include <stdint.h>
+#include <unistd.h>
+volatile int32_t flag;
+int32_t entry(const uint64_t* arguments, const int64_t* grid) {
+  for (int i = 0; i < 2000 && !flag; ++i) usleep(1000);
+  return !flag;
+}
+"""
+    binary = build_c(source, tmp_path / "k.so").read_bytes()
+    artifact = read_artifact(write_artifact(tmp_path / "kernel", manifest_of(spec), {"k.so": binary}))
+    kernel = load_artifact(artifact, launcher=kind)
+    flag = ctypes.c_int32.in_dll(kernel.module.library, "flag")
+    timer = threading.Timer(0.05, lambda: setattr(flag, "value", 1))
+    timer.start()
+    kernel(*arguments_of(spec).values())
+    timer.join()
+
+
+def test_load_kernel_asks_the_dispatcher(artifacts: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+    spec = spec_of("verify")
+
+    def find(**key: Any) -> Artifact:
+        asked.update(key)
+        return artifacts(spec)
+
+    monkeypatch.setattr("kvbuffer_codegen.runtime.dispatcher.find", find)
+    kernel = loader.load_kernel(
+        form="verify", recurrence="gated_delta_rule", heads=(2, 4), dims=(16, 16), io=torch.bfloat16, buffer=4, window=3
+    )
+    assert kernel.key == spec.key()
+    assert asked == {
+        "form": "verify",
+        "recurrence": "gated_delta_rule",
+        "heads": (2, 4),
+        "dims": (16, 16),
+        "io": torch.bfloat16,
+        "state": "float32",
+        "buffer": 4,
+        "window": 3,
+        "kv_only": 0,
+        "layout": "VK",
+        "records": "exact",
+        "batch": 1,
+        "device": "cpu",
+    }
+
+
+def test_no_compiler_and_no_tvm_ffi_is_imported(artifacts: Any) -> None:
+    """Loading and calling through ctypes needs torch and the standard library."""
+    spec = spec_of("advance")
+    code = f"""
+import sys
+for name in ("tilelang", "triton", "tvm", "tvm_ffi", "jax"):
+    sys.modules[name] = None
+from pathlib import Path
+import torch
+from kvbuffer_codegen.runtime.loader import load_artifact
+kernel = load_artifact(Path({str(artifacts(spec).folder)!r}), launcher="ctypes")
+kernel(torch.zeros(5, 6, dtype=torch.int32), torch.zeros(3, dtype=torch.int32), 0, 4, 0, 7)
+print("called")
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.stdout == "called\n", result.stderr
 
 
 # --- cost

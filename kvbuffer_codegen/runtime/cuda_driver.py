@@ -41,7 +41,6 @@ _PROTOTYPES = {
     "cuCtxPopCurrent_v2": [POINTER(c_void_p)],
     "cuLibraryLoadData": [POINTER(c_void_p), c_char_p, c_void_p, c_void_p, c_uint, c_void_p, c_void_p, c_uint],
     "cuLibraryGetKernel": [POINTER(c_void_p), c_void_p, c_char_p],
-    "cuLibraryUnload": [c_void_p],
     "cuKernelSetAttribute": [c_int, c_int, c_void_p, c_int],
     "cuKernelGetFunction": [POINTER(c_void_p), c_void_p],
     "cuLaunchKernelEx": [POINTER(LaunchConfig), c_void_p, POINTER(c_void_p), c_void_p],
@@ -109,7 +108,10 @@ def driver() -> Driver:
 
 
 class CudaModule:
-    """A cubin, loaded independent of contexts, and the kernel in it."""
+    """A cubin, loaded independent of contexts, and the kernel in it.
+
+    It stays loaded as long as the process: a CUDA graph may launch it when no reference from Python is left.
+    """
 
     def __init__(self, on: Driver, image: bytes, entry: str, shared: int) -> None:
         self.driver, self.shared = on, shared
@@ -147,8 +149,3 @@ class CudaModule:
 
     def describe(self, code: int) -> str:
         return self.driver.describe(code)
-
-    def __del__(self) -> None:
-        library = getattr(self, "library", None)
-        if library:
-            self.driver.lib.cuLibraryUnload(library)

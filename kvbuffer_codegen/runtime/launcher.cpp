@@ -1,11 +1,13 @@
-// The native launcher: checks the arguments of one call against a packed plan (plan.py: Plan.pack), works out the launch, and starts it.
+// The native launcher: checks the arguments of one call against a packed plan (packing.py), works out the launch, and
+// starts it.
 //
-// One binary serves every kernel. Used are the C API of TVM-FFI (to be called), DLPack's exchange API of torch (to look into tensors and
-// to ask for the stream), eight functions of CPython's stable ABI, and four of the CUDA driver, whose addresses the loader hands in.
-// A call allocates nothing and synchronises nothing. It returns a status and no message: where it refuses a call, plan.py carries out
-// the same checks in Python and says why.
+// One binary serves every kernel. It uses the C API of TVM-FFI (to be called), DLPack's exchange API of torch (to look
+// into tensors and to ask for the stream), a few functions of CPython's stable ABI, and four of the CUDA driver, whose
+// addresses the loader hands in. A call allocates nothing and synchronises nothing. It returns a status and no message:
+// where it refuses a call, plan.py carries out the same checks in Python and says why.
 //
-// A call is given the address of the tuple of its arguments: TVM-FFI's own conversion makes an object for each tensor, 0.2 us apiece.
+// A call is given the address of the tuple of its arguments, with the GIL held: TVM-FFI's own conversion makes an
+// object for each tensor, which takes 0.2 us apiece.
 
 #include <dlpack/dlpack.h>
 #include <tvm/ffi/c_api.h>
@@ -96,7 +98,7 @@ struct Kernel {
   Prepared devices[kMaxDevices];
 };
 
-// --- reading a packed plan; plan.py wrote it from a validated manifest
+// --- reading a packed plan, which was made from a validated manifest
 
 struct Reader {
   const int64_t *at, *end;
@@ -296,7 +298,8 @@ bool Bind(const Kernel& k, PyObject* given, DLTensor* tensors, int64_t* values, 
     const std::vector<Axis>& axes = k.arguments[i].axes;
     for (size_t j = 0; j < axes.size(); ++j) {
       int64_t size;
-      if (!axes[j].size.empty() && (!Evaluate(axes[j].size, values, &size) || size != tensors[i].shape[j])) return false;
+      if (axes[j].size.empty()) continue;
+      if (!Evaluate(axes[j].size, values, &size) || size != tensors[i].shape[j]) return false;
     }
   }
   for (const Program& p : k.constraints) {
@@ -307,8 +310,9 @@ bool Bind(const Kernel& k, PyObject* given, DLTensor* tensors, int64_t* values, 
   return true;
 }
 
-// What is wrong: a CUresult.
-int LaunchCuda(const Kernel& k, const Prepared& on, void* stream, const int64_t* grid, const int64_t* block, uint64_t* slots) {
+// Returns a CUresult.
+int LaunchCuda(const Kernel& k, const Prepared& on, void* stream, const int64_t* grid, const int64_t* block,
+               uint64_t* slots) {
   LaunchConfig config{};
   for (int i = 0; i < 3; ++i) config.grid[i] = grid[i], config.block[i] = block[i];
   config.shared = k.shared;
@@ -362,10 +366,15 @@ int64_t Call(const Kernel& k, PyObject* given) {
   void* function = on.function.load(std::memory_order_acquire);
   if (!function) return kUnprepared;
   void* stream = nullptr;
-  if (k.driver.launch && k.torch->current_work_stream(device.device_type, device.device_id, &stream)) return PyErr_Clear(), kRefused;
+  const bool cuda = k.driver.launch;
+  if (cuda && k.torch->current_work_stream(device.device_type, device.device_id, &stream)) {
+    PyErr_Clear();
+    return kRefused;
+  }
   // Other Python threads go on while a CPU kernel runs, or a full queue of the GPU makes the driver wait.
   void* thread = PyEval_SaveThread();
-  int64_t code = k.driver.launch ? LaunchCuda(k, on, stream, grid, block, slots) : reinterpret_cast<CpuEntry>(function)(slots, grid);
+  int64_t code = cuda ? LaunchCuda(k, on, stream, grid, block, slots)
+                      : reinterpret_cast<CpuEntry>(function)(slots, grid);
   PyEval_RestoreThread(thread);
   return code ? code * 8 + kFailed : kDone;
 }
@@ -377,7 +386,7 @@ int Fail(const char* message) {
 
 // The callable: the address of a tuple -> status. To be called with the GIL.
 int CallPacked(void* self, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
-  if (count != 1 || args[0].type_index != kTVMFFIInt) return Fail("a kernel takes the address of its tuple of arguments");
+  if (count != 1 || args[0].type_index != kTVMFFIInt) return Fail("a kernel takes the address of a tuple");
   result->type_index = kTVMFFIInt;
   result->v_int64 = Call(*static_cast<Kernel*>(self), reinterpret_cast<PyObject*>(args[0].v_int64));
   return 0;
@@ -385,8 +394,8 @@ int CallPacked(void* self, const TVMFFIAny* args, int32_t count, TVMFFIAny* resu
 
 }  // namespace
 
-// create(plan, length, torch's exchange API, torch.Tensor, launch, current, push, pop) -> kernel: addresses as integers, those of the
-// driver 0 for a CPU.
+// create(plan, length, torch's exchange API, torch.Tensor, launch, current, push, pop) -> kernel: addresses as
+// integers, those of the driver 0 for a CPU.
 extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_create(void*, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
   if (count != 8) return Fail("create takes 8 integers");
   const int64_t* plan = reinterpret_cast<const int64_t*>(args[0].v_int64);
@@ -409,8 +418,8 @@ extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_create(void*, const TVMFFIAny* args,
 extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_function(void*, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
   if (count != 1) return Fail("function takes a kernel");
   TVMFFIObjectHandle handle;
-  void* kernel = reinterpret_cast<void*>(args[0].v_int64);
-  if (TVMFFIFunctionCreate(kernel, CallPacked, [](void* self) { delete static_cast<Kernel*>(self); }, &handle)) return -1;
+  auto destroy = [](void* self) { delete static_cast<Kernel*>(self); };
+  if (TVMFFIFunctionCreate(reinterpret_cast<void*>(args[0].v_int64), CallPacked, destroy, &handle)) return -1;
   result->type_index = kTVMFFIFunction;
   result->v_obj = static_cast<TVMFFIObject*>(handle);
   return 0;
@@ -418,7 +427,7 @@ extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_function(void*, const TVMFFIAny* arg
 
 // prepare(kernel, device, context, function): what to start on this device.
 extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_prepare(void*, const TVMFFIAny* args, int32_t count, TVMFFIAny*) {
-  if (count != 4 || args[1].v_int64 < 0 || args[1].v_int64 >= kMaxDevices) return Fail("prepare takes a kernel and a device from 0 to 63");
+  if (count != 4 || args[1].v_int64 < 0 || args[1].v_int64 >= kMaxDevices) return Fail("a device is 0 to 63");
   Prepared& on = reinterpret_cast<Kernel*>(args[0].v_int64)->devices[args[1].v_int64];
   on.context = reinterpret_cast<void*>(args[2].v_int64);
   on.function.store(reinterpret_cast<void*>(args[3].v_int64), std::memory_order_release);

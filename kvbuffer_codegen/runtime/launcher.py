@@ -24,6 +24,7 @@ from kvbuffer_codegen.runtime.cpu_module import CpuModule
 from kvbuffer_codegen.runtime.ctypes_launcher import CtypesLauncher
 from kvbuffer_codegen.runtime.cuda_driver import CudaModule
 from kvbuffer_codegen.runtime.errors import KernelError
+from kvbuffer_codegen.runtime.packing import pack
 from kvbuffer_codegen.runtime.plan import Plan
 from kvbuffer_codegen.trust import distrust
 
@@ -37,7 +38,7 @@ class NativeLauncher:
     def __init__(self, plan: Plan, module: CpuModule | CudaModule) -> None:
         self.library = native_library()
         self.module = module  # the driver's functions and the kernel's code live as long as this
-        code = plan.pack()
+        code = pack(plan)
         address, length = code.buffer_info()
         self.handle = self.library["create"](address, length, exchange_api(), id(torch.Tensor), *module.addresses)
         self.function = self.library["function"](self.handle)

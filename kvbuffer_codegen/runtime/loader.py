@@ -29,6 +29,7 @@ class Kernel:
         self.artifact = artifact
         self.manifest: Manifest = artifact.manifest
         self.name = artifact.name
+        self.key = artifact.key
         self.plan = Plan.of(artifact.manifest)
         self.module = module
         self.launcher = make_launcher(self.plan, module, launcher)
@@ -145,6 +146,8 @@ def describe(device: torch.device | str) -> Device:
 
 
 def _index(device: torch.device) -> int:
-    if device.type == "cuda" and device.index is None:
+    if str(device) == "cuda":
+        if not torch.cuda.is_available():
+            raise KernelError(f"torch {torch.__version__} finds no GPU; install its CUDA build, or use device='cpu'")
         return torch.cuda.current_device()
     return device.index or 0

@@ -1,7 +1,7 @@
 """A manifest's arguments and launch as a plan of checks and integers: what both launchers carry out.
 
 The Python here is the meaning of the checks and the source of every message. The native launcher runs the same plan,
-packed into 64-bit integers by :meth:`Plan.pack`, and comes back here for the message when it refuses a call.
+packed into 64-bit integers by :mod:`packing`, and comes back here for the message when it refuses a call.
 """
 
 from __future__ import annotations
@@ -19,10 +19,6 @@ from kvbuffer_codegen.manifest import Manifest, symbols
 from kvbuffer_codegen.runtime.errors import ArgumentError
 
 ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "int32": 4, "int64": 8}
-_DLPACK = {"float32": (2, 32), "bfloat16": (4, 16), "float16": (2, 16), "int32": (0, 32), "index": (0, 0)}
-_OPCODES = {"integer": 0, "name": 1, "+": 2, "-": 3, "*": 4, "//": 5, "max": 6, "min": 7}
-_SLOTS = {"int32": 1, "int64": 2, "float32": 3}
-_DEVICE_TYPES = {"cpu": 1, "cuda": 2}  # DLPack's numbers
 INT32 = range(-(2**31), 2**31)
 GRID_LIMITS = {"cpu": (2**63 - 1,) * 3, "cuda": (2**31 - 1, 65535, 65535)}
 
@@ -310,43 +306,6 @@ class Plan:
             self.name, argument.name, f"has {what} that is not a multiple of {argument.align} bytes",
             f"multiples of {argument.align} bytes", fix,
         )  # fmt: skip
-
-    # --- for the native launcher
-
-    def pack(self) -> array.array[int]:
-        """The plan as 64-bit integers, in the order in which `launcher.cpp` reads them."""
-        number = {name: i for i, name in enumerate(self.symbols)}
-        position = {a.name: i for i, a in enumerate(self.arguments)}
-
-        def program(steps: Program) -> list[int]:
-            encoded = [(_OPCODES[op], number[str(v)] if op == "name" else int(v)) for op, v in steps]
-            return [len(encoded), *(x for pair in encoded for x in pair)]
-
-        code = [
-            _DEVICE_TYPES[self.device_type],
-            len(self.symbols),
-            number.get("B", -1),
-            self.shared,
-            *self.grid_limits,
-            len(self.arguments),
-        ]
-        for a in self.arguments:
-            if isinstance(a, Scalar):
-                code += [0, number[a.name]]
-                continue
-            code += [1, *_DLPACK[a.dtype], number.get(f"{a.name}_words", -1), a.align, a.written, len(a.sizes)]
-            for axis, size in enumerate(a.sizes):
-                code += [number[size.symbol] if size.symbol else -1, size.offset, *program(size.program)]
-                code += [number[f"{a.name}_s{axis}"] if a.free[axis] else -1]
-        code += [len(self.constraints)]
-        for constraint in self.constraints:
-            code += program(constraint.program)
-        for steps in (*self.grid, *self.block):
-            code += program(steps)
-        code += [len(self.slots)]
-        for kind, item in self.slots:
-            code += [0, position[item]] if isinstance(item, str) else [_SLOTS[kind], *program(item)]
-        return array.array("q", code)
 
 
 def _argument(data: Mapping[str, Any]) -> Tensor | Scalar:
