@@ -32,7 +32,7 @@ from kvbuffer_codegen.compiler.toolchain import (
     find_compiler,
     ptxas_resources,
 )
-from kvbuffer_codegen.ir.forms import KernelSpec
+from kvbuffer_codegen.ir.forms import FORMS, KernelSpec, cursor_spec
 from kvbuffer_codegen.ir.normal_form import trace
 from kvbuffer_codegen.ir.recurrences.gated_delta_rule import gated_delta_rule
 from kvbuffer_codegen.ir.signature import signature
@@ -268,6 +268,20 @@ def test_build_makes_an_artifact(tmp_path: Path):
     # Launch arguments are called as in the signature, whatever the template calls them.
     passed = {a["pointer"] for a in made["launch"]["arguments"] if "pointer" in a}
     assert passed == {a.name for a in signature(spec)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_becomes_a_cubin(form: str, tmp_path: Path):
+    """At the head shape of Qwen3-Next, without a GPU."""
+    cuda = target("sm_90a")
+    wide = {"K": 128, "V": 128, "ratio": 2, "io": "bfloat16", "buffer": 16, "window": 4 if form == "verify" else 0}
+    spec = cursor_spec(form) if FORMS[form].cursors_only else KernelSpec(form, trace(gated_delta_rule), **wide)
+    made = read_artifact(build(spec, space.default(spec, cuda), cuda, tmp_path / "artifact"))
+    assert made.binary.startswith(b"\x7fELF")
+    assert made.manifest["resources"]["spill_bytes"] == 0
+    assert made.manifest["target"]["capabilities"] == ["9.0"]
+    assert made.manifest["target"]["min_driver"] >= cuda.min_driver
 
 
 def test_a_build_that_fails_leaves_nothing(tmp_path: Path, bare: Path):
