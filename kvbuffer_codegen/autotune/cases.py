@@ -18,7 +18,7 @@ import torch
 
 from kvbuffer_codegen.ir import oracle
 from kvbuffer_codegen.ir.forms import FORMS, KernelSpec, ring_rows
-from kvbuffer_codegen.ir.forms_numpy import Row
+from kvbuffer_codegen.ir.forms_numpy import Row, Token
 from kvbuffer_codegen.ir.language import Argument, Recurrence
 from kvbuffer_codegen.ir.records import Field
 from kvbuffer_codegen.ir.signature import BASE, COUNT, KV_ONLY, WINDOW
@@ -100,7 +100,9 @@ class Stream:
         B, spec = len(self.rows), self.spec
         every = self._side_by_side(first, tokens)
         parameters = {a.name: every[a.name] for a in self.recurrence.arguments if a.parameter}
-        each = [{a.name: every[a.name][t] for a in self.recurrence.arguments if not a.parameter} for t in range(tokens)]
+        each: list[Token] = [
+            {a.name: every[a.name][t] for a in self.recurrence.arguments if not a.parameter} for t in range(tokens)
+        ]
         row = Row(replace(spec, form="decode", window=0), state.reshape(B * self.HV, spec.V, spec.K), parameters)
         row.verify(each)
         return [{f.name: self._as_field(record[f.name], f) for f in spec.record_layout.fields} for record in row.window]

@@ -45,7 +45,7 @@ def add_default(spec: KernelSpec, schedule: Schedule, target: Target, out: Path)
 
     relative = folder_of(spec, schedule, target)
     build(spec, schedule, target, out / relative)
-    machines = [f"{major}.{minor}" for major, minor in target.capabilities] or [cpu_device().capability]
+    machines = target.capabilities or (cpu_device().capability,)
     choices = [Choice(choice_key(spec), (0, None), machine, relative, default=True) for machine in machines]
     update_index(out, {relative: read_artifact(out / relative).digest}, choices)
     return relative

@@ -44,11 +44,13 @@ class Log:
         name = re.sub(r"[^A-Za-z0-9.]+", "-", self.device).strip("-").lower()
         return self.folder / f"{name}_{form}.jsonl"
 
-    def append(self, form: str, line: Mapping[str, Any]) -> None:
-        """Append one line at once, so that processes may share a file."""
+    def append(self, form: str, line: Mapping[str, Any]) -> Line:
+        """Append one line at once, so that processes may share a file; returns it as it will be read back."""
+        text = json.dumps(_clean(line), allow_nan=False)
         self.folder.mkdir(parents=True, exist_ok=True)
         with open(self.path(form), "a", encoding="utf-8") as file:
-            file.write(json.dumps(_clean(line), allow_nan=False) + "\n")
+            file.write(text + "\n")
+        return dict(json.loads(text))
 
     def read(self, form: str) -> list[Line]:
         """Every line; a last line that a killed run left unfinished is dropped. Raises :class:`LogError`."""

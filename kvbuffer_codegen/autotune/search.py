@@ -317,8 +317,7 @@ class Search:
         self._append(line)
 
     def _append(self, line: Line) -> None:
-        self.tools.log.append(self.spec.form, line)
-        self.lines.append(line)
+        self.lines.append(self.tools.log.append(self.spec.form, line))
 
     def _statuses(self) -> dict[str, int]:
         """Candidates by the last that is known of them; a wrong one stays wrong."""

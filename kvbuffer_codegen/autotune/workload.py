@@ -224,13 +224,13 @@ def _cache_bytes(path: Path) -> int:
     return int(text.rstrip("KMG")) * unit
 
 
-def read_bandwidth(device: torch.device, size: int = READ_BYTES, repeats: int = 5) -> float:
-    """Bytes a second of one pass that reads ``size`` bytes and writes next to nothing: the roofline.
+def read_bandwidth(device: torch.device, repeats: int = 5) -> float:
+    """Bytes a second of one pass that reads READ_BYTES and writes next to nothing: the roofline.
 
     On a CPU the fastest of several whole-tensor reductions of torch (which of them vectorises best differs), on all
     its threads.
     """
-    data = torch.ones(size // 4, device=device).view(-1, 4096)
+    data = torch.ones(READ_BYTES // 4, device=device).view(-1, 4096)
     ones = torch.ones(4096, device=device)
     reads: list[Callable[[], Any]] = [data.sum] if device.type == "cuda" else [data.sum, data.norm, lambda: data @ ones]
     best = math.inf

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kvbuffer_codegen.cli.common import (
     DONE,
@@ -20,6 +21,9 @@ from kvbuffer_codegen.cli.common import (
     target_of,
 )
 from kvbuffer_codegen.ir.forms import FORMS, KernelSpec
+
+if TYPE_CHECKING:
+    from kvbuffer_codegen.schedules.targets import Target
 
 HELP = "compile kernels with their default schedule, or print what they are compiled from"
 EMIT = ("tir", "tilelang", "cuda", "c")
@@ -44,6 +48,7 @@ def run(args: argparse.Namespace) -> int:
     target = target_of(args.target)
     if args.emit:
         return _emit(args, specs, target)
+    from kvbuffer_codegen.autotune.install import add_default
     from kvbuffer_codegen.caches import cache_folder
     from kvbuffer_codegen.compiler.toolchain import MissingCompiler, find_compiler
 
@@ -51,8 +56,9 @@ def run(args: argparse.Namespace) -> int:
         find_compiler(target)
     except MissingCompiler as error:
         raise CommandError(one_line(error), FAILED) from None
+    schedules = [_schedule(spec, target, args.schedule) for spec in specs]
     out = args.out or cache_folder("kernels")
-    made = [_build(spec, _schedule(spec, target, args.schedule), target, out) for spec in specs]
+    made = [add_default(spec, schedule, target, out) for spec, schedule in zip(specs, schedules, strict=True)]
     if args.json:
         print_json({"target": target.name, "out": str(out), "artifacts": made})
     else:
@@ -60,13 +66,13 @@ def run(args: argparse.Namespace) -> int:
     return DONE
 
 
-def _emit(args: argparse.Namespace, specs: list[KernelSpec], target: object) -> int:
+def _emit(args: argparse.Namespace, specs: list[KernelSpec], target: Target) -> int:
     from kvbuffer_codegen.compiler.build import levels
 
     if len(specs) != 1:
         raise CommandError(f"--emit prints one kernel, these are {len(specs)}; give one --form, --buffer and --window")
     try:
-        text = levels(specs[0], _schedule(specs[0], target, args.schedule), target, args.emit)  # type: ignore[arg-type]
+        text = levels(specs[0], _schedule(specs[0], target, args.schedule), target, args.emit)
     except ValueError as error:
         raise CommandError(one_line(error)) from None
     if args.json:
@@ -80,14 +86,8 @@ def _schedule(spec: KernelSpec, target: object, number: int | None):  # type: ig
     from kvbuffer_codegen.schedules import space
 
     if number is None:
-        return space.default(spec, target)  # type: ignore[arg-type]
-    legal = space.legal(spec, target)  # type: ignore[arg-type]
+        return space.default(spec, target)
+    legal = space.legal(spec, target)
     if number > len(legal):
         raise CommandError(f"--schedule {number}: {spec.form} has {len(legal)} legal schedules here")
     return legal[number - 1]
-
-
-def _build(spec: KernelSpec, schedule: object, target: object, out: Path) -> str:
-    from kvbuffer_codegen.autotune.install import add_default
-
-    return add_default(spec, schedule, target, out)  # type: ignore[arg-type]

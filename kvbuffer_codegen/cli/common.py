@@ -121,11 +121,11 @@ def target_of(name: str | None) -> Any:
     return fitting[0] if fitting else TARGETS["cpu"]
 
 
-def gpu_capability() -> tuple[int, int] | None:
-    """Compute capability of the current GPU, or None."""
+def gpu_capability() -> str | None:
+    """Compute capability of the current GPU, as "9.0", or None."""
     import torch
 
-    return torch.cuda.get_device_capability() if torch.cuda.is_available() else None
+    return "{}.{}".format(*torch.cuda.get_device_capability()) if torch.cuda.is_available() else None
 
 
 def one_line(error: BaseException) -> str:

@@ -1,0 +1,354 @@
+"""The tuner: what a bad candidate costs, what a log says, what a second run does. Candidates are fakes
+(fake_jobs.py).
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from inventions import EVERY
+
+from kvbuffer_codegen.artifact import read_artifact
+from kvbuffer_codegen.autotune import logs, tune
+from kvbuffer_codegen.autotune.candidates import candidates, schedule_text
+from kvbuffer_codegen.autotune.cases import Case
+from kvbuffer_codegen.autotune.install import bucket
+from kvbuffer_codegen.autotune.jobs import spec_from_json, spec_to_json
+from kvbuffer_codegen.autotune.workload import cycle, make_workload
+from kvbuffer_codegen.checking import arguments_of, check_kernel, judge
+from kvbuffer_codegen.compiler.build import build
+from kvbuffer_codegen.index import read_index
+from kvbuffer_codegen.ir.forms import FORMS, KernelSpec, cursor_spec
+from kvbuffer_codegen.ir.recurrences import gated_delta_rule
+from kvbuffer_codegen.ir.signature import signature
+from kvbuffer_codegen.recurrences import of_normal_form
+from kvbuffer_codegen.runtime.reference import ReferenceKernel
+from kvbuffer_codegen.schedules import space
+from kvbuffer_codegen.schedules.targets import target
+
+CPU = target("cpu")
+SIZE: dict[str, Any] = {"heads": (1, 2), "dims": (16, 16), "forms": ("decode",), "buffers": (4,)}
+SPEC = KernelSpec("decode", gated_delta_rule.normal_form, 16, 16, 2, buffer=4)
+TRIED = candidates(SPEC, CPU, 8, 2, 8).schedules
+DEFAULT, *OTHERS = TRIED
+NAMES = [a.name for a in signature(SPEC)]
+LIMITS = tune.Limits(build=20, check=20, time=20)
+
+
+# --- the judge
+
+
+def spec_for(form: str, recurrence: Any = gated_delta_rule, **more: Any) -> KernelSpec:
+    if FORMS[form].cursors_only:
+        return cursor_spec(form)
+    values = {"K": 16, "V": 8, "ratio": 2, "buffer": 4, "window": 3 if form == "verify" else 0, **more}
+    return KernelSpec(form, recurrence.normal_form, **values)
+
+
+@pytest.mark.parametrize("io", ["float32", "bfloat16"])
+@pytest.mark.parametrize("form", FORMS)
+def test_the_reference_passes(form: str, io: str) -> None:
+    for recurrence in EVERY:
+        for more in ({"buffer": 1}, {"buffer": 5, "kv_only": 8, "layout": "KV", "state": "float16"}):
+            spec = spec_for(form, recurrence, io=io, **more)
+            result = check_kernel(ReferenceKernel(spec, "cpu"), spec)
+            assert result.ok, (recurrence.name, result.reason)
+
+
+def scaled(name: str, factor: float) -> Callable[[dict[str, torch.Tensor]], None]:
+    return lambda after: after[name].mul_(factor)
+
+
+FAULTS: dict[str, Callable[[dict[str, torch.Tensor]], Any]] = {
+    "an output that is 0.1 % too large": scaled("out", 1.001),
+    "a folded state that is 0.1 % too large": lambda after: after["state"].mul_(torch.tensor([1.001])),
+    "a padding row that is not zero": lambda after: after["out"][0].fill_(1e-6),
+    "an output that was not written": lambda after: after["out"][1].fill_(torch.nan),
+    "an idle slot that was written": lambda after: after["state"].nan_to_num_(0.0),
+    "a ring row that was cleared": lambda after: after["record_left0"].nan_to_num_(0.0),
+    "cursors that moved": lambda after: after["cursors"][1, 0].add_(1),
+    "an input that was changed": lambda after: after["q"][0, 0, 0].add_(1.0),
+    "a record that is 0.1 % too large": lambda after: after["record_left0"].mul_(1.001),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_judge_sees(fault: str) -> None:
+    spec = spec_for("decode")
+    case = Case(spec, gated_delta_rule)
+    after = case.tensors()
+    ReferenceKernel(spec, "cpu")(*arguments_of(spec, after))
+    assert judge(case, after).ok
+    FAULTS[fault](after)
+    assert not judge(case, after).ok
+
+
+def test_the_evaluator_of_a_normal_form_is_the_recurrence() -> None:
+    for recurrence in EVERY:
+        again = of_normal_form(recurrence.normal_form)
+        assert again.normal_form.to_dict()["arguments"] == recurrence.normal_form.to_dict()["arguments"]
+        spec = spec_for("step", recurrence)
+        kernel = ReferenceKernel(spec, "cpu")
+        case = Case(spec, again)
+        after = case.tensors()
+        kernel(*arguments_of(spec, after))
+        assert judge(case, after).ok
+
+
+# --- candidates and workloads
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_has_a_dozen_candidates(form: str) -> None:
+    spec = spec_for(form, K=128, V=128, buffer=16)
+    found = candidates(spec, CPU, 128, 2)
+    assert len(found.schedules) >= 12
+    assert found.schedules[0] == space.default(spec, CPU)
+    few = candidates(spec, CPU, 128, 2, 5)
+    assert few.schedules == found.schedules[:5]
+    assert len(few.schedules) + len(few.pruned) == len(space.legal(spec, CPU))
+
+
+def test_candidates_that_leave_cores_idle_are_pruned_with_the_reason() -> None:
+    found = candidates(SPEC, CPU, 2, 2)
+    assert found.pruned
+    assert all("busy" in reason for _, reason in found.pruned)
+    assert all((s.to_dict()["heads"], s.to_dict()["splits"]) == (2, 1) for s, _ in found.pruned)
+
+
+def test_cycles_fold_as_often_as_serving_does() -> None:
+    assert cycle(spec_for("decode", buffer=3)) == [1, 2, 3]
+    assert cycle(spec_for("verify", buffer=16, window=4)) == [3, 6, 9, 12, 15]
+    assert cycle(spec_for("step")) == [0]
+
+
+def test_a_workload_is_colder_than_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kvbuffer_codegen.autotune.workload.last_level_cache", lambda device: 20000)
+    work = make_workload(SPEC, gated_delta_rule, 3, 1, torch.device("cpu"))
+    state, slots = work.calls[0][0][0], [call[NAMES.index("slots")] for call in work.calls[0]]
+    assert state.nbytes >= 40000
+    assert len(work.calls) == 4
+    assert sum(s.unique().numel() for s in slots) == len(state)
+    ReferenceKernel(SPEC, "cpu")(*work.calls[0][0])
+    assert work.calls[0][0][-1].isfinite().all()
+
+
+def test_specs_survive_the_pipe() -> None:
+    for form in FORMS:
+        spec = spec_for(form)
+        assert spec_from_json(json.loads(json.dumps(spec_to_json(spec)))) == spec
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(1, (0, 15)), (16, (16, 63)), (128, (64, 255)), (10**6, (4096, None))])
+def test_buckets(rows: int, expected: tuple[int, int | None]) -> None:
+    assert bucket(rows) == expected
+
+
+# --- choices
+
+
+def trial(number: int, us: list[float], *, stage: str = "final", default: bool = False, attempt: int = 1) -> logs.Line:
+    line = {"kind": "trial", "stage": stage, "status": "ok", "us": us, "default": default, "attempt": attempt}
+    return {**line, "schedule": {"kind": "cpu", "rows": number}, "bytes": 1.0}
+
+
+def test_a_choice_is_a_function_of_the_lines() -> None:
+    rng = random.Random(0)
+    lines = [trial(i, [rng.gauss(100 - 5 * i, 1.0) for _ in range(9)], default=i == 0) for i in range(5)]
+    lines += [trial(i, [100.0 + i], stage="rung 0") for i in range(9)]
+    first = logs.choose(lines)
+    assert first is not None
+    assert first.schedule["rows"] == 4
+    assert first.spread == (100.0, 104.0)
+    for seed in range(20):
+        assert logs.choose(random.Random(seed).sample(lines, len(lines))) == first
+
+
+def test_the_default_stays_unless_it_is_beaten_by_more_than_the_noise() -> None:
+    default = trial(1, [100, 108, 93, 104, 98], default=True)
+    close = logs.choose([default, trial(2, [98, 99, 97, 106, 92])])
+    clear = logs.choose([default, trial(2, [70, 75, 66, 73, 68])])
+    assert close is not None
+    assert clear is not None
+    assert close.default
+    assert close.schedule["rows"] == 1
+    assert not clear.default
+    assert clear.noise < 1 - clear.ratio
+
+
+def test_what_the_machine_does_meanwhile_cancels() -> None:
+    drift = [100, 140, 200, 160, 120]
+    found = logs.choose([trial(1, [float(d) for d in drift], default=True), trial(2, [0.9 * d for d in drift])])
+    assert found is not None
+    assert found.schedule["rows"] == 2
+
+
+def test_equal_candidates_are_told_apart_by_their_text_not_by_luck() -> None:
+    a, b = [80.0, 81.0, 79.5], [80.5, 80.0, 80.2]
+    for us_2, us_3 in ((a, b), (b, a)):
+        found = logs.choose([trial(1, [100.0] * 3, default=True), trial(3, us_3), trial(2, us_2)])
+        assert found is not None
+        assert found.schedule["rows"] == 2
+
+
+def test_only_the_last_attempt_counts_and_no_default_means_no_choice() -> None:
+    old = [trial(1, [100.0], default=True), trial(2, [10.0])]
+    new = [trial(1, [100.0], default=True, attempt=2), trial(3, [50.0], attempt=2)]
+    found = logs.choose(old + new)
+    assert found is not None
+    assert found.schedule["rows"] == 3
+    assert logs.choose([trial(2, [10.0])]) is None
+
+
+# --- logs
+
+
+def test_a_log_holds_no_path_and_no_nan(tmp_path: Path) -> None:
+    log = logs.Log(tmp_path / "new", "AMD EPYC 7B13 x2")
+    log.append(
+        "decode",
+        {"kind": "trial", "reason": "in /home/me/x/kernel.cpp:3 and /tmp/y", "error": float("nan"), "us": [1 / 3]},
+    )
+    (line,) = log.read("decode")
+    assert line == {"kind": "trial", "reason": "in kernel.cpp:3 and y", "error": None, "us": [0.333333]}
+    assert log.path("decode").name == "amd-epyc-7b13-x2_decode.jsonl"
+
+
+def test_an_unfinished_last_line_is_dropped_and_any_other_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"kind": "choice"}\n{"kind": "tri')
+    assert logs.read_log(path) == [{"kind": "choice"}]
+    path.write_text('{"kind": "tri\n{"kind": "choice"}\n')
+    with pytest.raises(logs.LogError, match=r"log\.jsonl, line 1"):
+        logs.read_log(path)
+
+
+# --- whole runs
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A real artifact of SPEC, for its manifest."""
+    return build(SPEC, DEFAULT, CPU, tmp_path_factory.mktemp("template") / "artifact")
+
+
+Runner = Callable[..., tune.Report]
+
+
+@pytest.fixture
+def run(tmp_path: Path, template: Path, monkeypatch: pytest.MonkeyPatch) -> Runner:
+    """Tunes SPEC with fake candidates: ``plan`` says what is wrong with them, by number."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setenv("FAKE_TEMPLATE", str(template))
+
+    def go(plan: dict[int, Any], **more: Any) -> tune.Report:
+        text = json.dumps({schedule_text(TRIED[i]): what for i, what in plan.items()})
+        monkeypatch.setenv("FAKE_PLAN", text)
+        folders: dict[str, Any] = {"out": tmp_path / "out", "logs": tmp_path / "logs", "hooks": "fake_jobs"}
+        options = {
+            "batches": (4,),
+            "budget_s": 60,
+            "candidate_limit": 6,
+            "workers": 1,
+            "limits": LIMITS,
+            **folders,
+            **more,
+        }
+        return tune.tune("gated_delta_rule", **SIZE, **options)
+
+    return go
+
+
+def lines_of(tmp_path: Path) -> list[logs.Line]:
+    (path,) = (tmp_path / "logs").glob("*_decode.jsonl")
+    return logs.read_log(path)
+
+
+def test_bad_candidates_cost_themselves_only(run: Runner, tmp_path: Path) -> None:
+    plan = {1: "no compile", 2: "crash", 3: "wrong", 4: "hang", 5: 0.001, 6: "hang while building", 7: "spill"}
+    seen: list[tuple[float, float]] = []
+    limits = tune.Limits(build=8, check=8, time=8)
+    report = run(plan, candidate_limit=8, limits=limits, progress=lambda done, total, text: seen.append((done, total)))
+    assert seen == sorted(seen)
+    assert seen[-1] == (1, 1)
+    assert not report.failures
+    (outcome,) = report.outcomes
+    assert outcome["schedule"] == TRIED[5].to_dict()
+    assert outcome["us"] < outcome["default_us"] / 2
+    assert {s: outcome["statuses"][s] for s in ("compile", "crash", "wrong", "timeout")} == {
+        "compile": 1, "crash": 1, "wrong": 1, "timeout": 2,
+    }  # fmt: skip
+    trials = {schedule_text(s): [] for s in TRIED}
+    for line in lines_of(tmp_path):
+        if line["kind"] == "trial":
+            trials.setdefault(json.dumps(line["schedule"], sort_keys=True), []).append(line)
+    reasons = {i: trials[schedule_text(TRIED[i])][-1]["reason"] for i in (1, 2, 3, 4, 6, 7)}
+    assert reasons[1] == "RuntimeError: error in kernel.cpp: expected ';'"
+    assert "SIGSEGV" in reasons[2]
+    assert "out is off by 0.001" in reasons[3]
+    assert reasons[4] == "check took longer than 8 s"
+    assert reasons[6] == "build took longer than 8 s"
+    assert reasons[7] == "spills 8 bytes of registers"
+    index = read_index(tmp_path / "out")
+    (choice,) = index.choices
+    assert choice.rows == (0, 15)
+    assert not choice.default
+    artifact = read_artifact(tmp_path / "out" / choice.artifact, index.artifacts[choice.artifact])
+    assert artifact.manifest["schedule"] == TRIED[5].to_dict()
+    assert [e["kind"] for e in artifact.manifest["evidence"]] == ["check", "timing"]
+    assert artifact.manifest["evidence"][1]["result"]["rows"] == 8
+
+
+def test_a_second_run_takes_the_choice_from_the_log_and_a_broken_one_is_taken_up(run: Runner, tmp_path: Path) -> None:
+    first = run({2: 0.001, 3: "hang while timed"}, limits=tune.Limits(build=20, check=20, time=6))
+    before = lines_of(tmp_path)
+    assert any(t["status"] == "timeout" and t["stage"] == "rung 0" for t in before)
+    second = run({2: 0.001})
+    assert lines_of(tmp_path) == before
+    measured_anew = {"roofline"}  # the plain read is
+    for one, two in zip(first.outcomes, second.outcomes, strict=True):
+        assert all(one[name] == two[name] for name in one.keys() - measured_anew)
+
+    (path,) = (tmp_path / "logs").glob("*_decode.jsonl")
+    kept = [t for t in before if t["kind"] == "trial" and t["stage"] in ("prune", "check", "rung 0")][:-1]
+    path.write_text("".join(json.dumps(t) + "\n" for t in kept) + '{"kind": "tr')
+    third = run({2: 0.001})
+    assert third.outcomes[0]["schedule"] == first.outcomes[0]["schedule"]
+    after = lines_of(tmp_path)
+    again = [
+        schedule_text(space.schedule_from_dict(t["schedule"])) for t in after if t.get("stage") == "rung 0" and t["us"]
+    ]
+    assert len(again) == len(set(again))  # nothing was timed twice
+    assert after[: len(kept)] == kept
+
+
+def test_a_default_that_fails_is_reported_and_nothing_is_written(run: Runner, tmp_path: Path) -> None:
+    report = run({0: "wrong"}, candidate_limit=2)
+    assert not report.outcomes
+    assert "the default schedule fails at check" in report.failures[0]
+    assert not (tmp_path / "out" / "index.json").exists()
+
+
+def test_a_real_search_on_this_cpu(tmp_path: Path) -> None:
+    """Two real candidates, built and timed; the artifact is what the dispatcher then loads."""
+    report = tune.tune(
+        "gated_delta_rule",
+        **SIZE,
+        batches=(2,),
+        budget_s=40,
+        candidate_limit=2,
+        out=tmp_path / "out",
+        logs=tmp_path / "logs",
+    )
+    assert not report.failures
+    (outcome,) = report.outcomes
+    assert outcome["candidates"] >= 2
+    assert outcome["roofline"] > 0
+    artifact = read_artifact(tmp_path / "out" / outcome["artifact"])
+    assert artifact.manifest["evidence"][0]["result"]["errors"]["out"] < 1e-5
