@@ -20,27 +20,35 @@ def state_access(g: Geometry) -> int:
     return min(access(g.spec, "state", contiguous), 16 // DTYPES[g.spec.state])
 
 
-def state_pieces(g: Geometry) -> list[tuple[int, int]]:
-    """Register (row, column) at which each access of a lane starts."""
+def pieces(g: Geometry) -> int:
+    """Accesses of a lane to its part of the tile."""
+    return g.state // state_access(g)
+
+
+def start(g: Geometry, i: Any) -> tuple[Any, Any]:
+    """Register (row, column) at which access ``i`` starts."""
     width = state_access(g)
     if g.spec.layout == "VK":
-        return [(p, c) for p in range(g.rows) for c in range(0, g.columns, width)]
-    return [(p, c) for c in range(g.columns) for p in range(0, g.rows, width)]
+        return i // (g.columns // width), i % (g.columns // width) * width
+    return i % (g.rows // width) * width, i // (g.rows // width)
 
 
-def register(g: Geometry, p: int, c: int, e: Any) -> Any:
-    """The register of value ``e`` of the access at (p, c)."""
+def register(g: Geometry, i: Any, e: Any) -> Any:
+    """The register of value ``e`` of access ``i``."""
+    p, c = start(g, i)
     return p * g.columns + c + (e if g.spec.layout == "VK" else e * g.columns)
 
 
-def address(cell: Cell, p: int, c: int, e: Any) -> tuple[Any, ...]:
+def address(cell: Cell, i: Any, e: Any) -> tuple[Any, ...]:
+    p, c = start(cell.geo, i)
     if cell.spec.layout == "VK":
         return cell.state(cell.row + p, cell.column(c) + e)
     return cell.state(cell.row + p + e, cell.column(c))
 
 
-def exists(cell: Cell, p: int, c: int) -> Any:
-    """Whether the access at (p, c) lies inside the tile; it does so wholly or not at all."""
+def exists(cell: Cell, i: Any) -> Any:
+    """Whether access ``i`` lies inside the tile; it does so wholly or not at all."""
+    p, c = start(cell.geo, i)
     return tvm.tirx.all(cell.column(c) < cell.geo.K, cell.row + p < cell.geo.V)
 
 
@@ -49,19 +57,19 @@ def load_state(cell: Cell, state: Any) -> None:
     """``state[rows * columns]`` in float32 from memory, 0 outside the tile."""
     g = cell.geo
     width = state_access(g)
-    for p, c in state_pieces(g):
-        raw = T.alloc_local((width,), g.spec.state)
+    raw = T.alloc_local((width,), g.spec.state)
+    for i in T.unroll(pieces(g)):
         if g.masked_columns or g.masked_rows:
             for e in T.unroll(width):
                 raw[e] = T.cast(0, g.spec.state)
-            if exists(cell, p, c):
+            if exists(cell, i):
                 for e in T.vectorized(width):
-                    raw[e] = cell.args.state[address(cell, p, c, e)]
+                    raw[e] = cell.args.state[address(cell, i, e)]
         else:
             for e in T.vectorized(width):
-                raw[e] = cell.args.state[address(cell, p, c, e)]
+                raw[e] = cell.args.state[address(cell, i, e)]
         for e in T.unroll(width):
-            state[register(g, p, c, e)] = T.cast(raw[e], F32)
+            state[register(g, i, e)] = T.cast(raw[e], F32)
 
 
 @T.macro
@@ -69,19 +77,19 @@ def store_state(cell: Cell, state: Any, write: bool) -> None:
     """Round ``state`` to the state's dtype (out of range saturates), and write it back where ``write``."""
     g = cell.geo
     width = state_access(g)
-    for p, c in state_pieces(g):
-        raw = T.alloc_local((width,), g.spec.state)
+    raw = T.alloc_local((width,), g.spec.state)
+    for i in T.unroll(pieces(g)):
         for e in T.unroll(width):
-            raw[e] = T.cast(common.saturated(state[register(g, p, c, e)], g.spec.state), g.spec.state)
-            state[register(g, p, c, e)] = T.cast(raw[e], F32)
+            raw[e] = T.cast(common.saturated(state[register(g, i, e)], g.spec.state), g.spec.state)
+            state[register(g, i, e)] = T.cast(raw[e], F32)
         if write:
             if g.masked_columns or g.masked_rows:
-                if exists(cell, p, c):
+                if exists(cell, i):
                     for e in T.vectorized(width):
-                        cell.args.state[address(cell, p, c, e)] = raw[e]
+                        cell.args.state[address(cell, i, e)] = raw[e]
             else:
                 for e in T.vectorized(width):
-                    cell.args.state[address(cell, p, c, e)] = raw[e]
+                    cell.args.state[address(cell, i, e)] = raw[e]
 
 
 @T.macro

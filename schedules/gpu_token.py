@@ -134,7 +134,7 @@ def share_window(cell: Cell, token: Token, length: Any) -> None:
     T.sync_threads()
 
 
-def number_of(cell: Cell, token: Token, name: str, t: int) -> Any:
+def number_of(cell: Cell, token: Token, name: str, t: Any) -> Any:
     """Definition ``name`` of token ``t``, on any lane."""
     if cell.geo.resident:
         return token.leaves.held[scalar_leaf(token, name)][0]

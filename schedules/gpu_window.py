@@ -76,7 +76,7 @@ def load_values(cell: Cell, rows: Rows) -> None:
             buffer[t] = number_at(cell.input(node, t), last)
 
 
-def lower_row(cell: Cell, token: Token, rows: Rows, expr: Expr, t: int) -> Any:
+def lower_row(cell: Cell, token: Token, rows: Rows, expr: Expr, t: Any) -> Any:
     """``expr`` at token ``t`` and the lane's own row."""
 
     def leaf(node: Expr) -> Any:
@@ -99,7 +99,7 @@ def carry_history(cell: Cell, ring: Ring, n: Any, lefts: Any) -> None:
 
 
 @T.macro
-def read_token(cell: Cell, token: Token, rows: Rows, state: Any, lefts: Any, n: Any, t: int) -> None:
+def read_token(cell: Cell, token: Token, rows: Rows, state: Any, lefts: Any, n: Any, t: Any) -> None:
     """The reads of token ``t`` against checkpoint and records; the lane's own row to ``rows.reads``."""
     g = cell.geo
     vector = T.alloc_local((g.columns,), F32)
@@ -123,17 +123,24 @@ def read_token(cell: Cell, token: Token, rows: Rows, state: Any, lefts: Any, n: 
 
 
 @T.macro
-def solve_token(cell: Cell, token: Token, rows: Rows, t: int) -> None:
-    """Left vectors of token ``t`` on the lane's own row, from its reads and the window before it; then the decays move on."""
-    g, program = cell.geo, cell.spec.program
-    if t == 0:
-        rows.passed[0] = T.float32(1)
-    for i in list(range(g.reads)):
-        rows.reads[i][t] = rows.reads[i][t] * rows.passed[0]
-        for earlier in list(range(t)):
+def add_window(cell: Cell, rows: Rows, i: int, t: Any) -> None:
+    """What the window's tokens before ``t`` wrote, to read ``i`` of token ``t``."""
+    g = cell.geo
+    for earlier in T.unroll(g.T - 1):
+        if earlier < t:
             for r in list(range(g.rank)):
                 score = cell.shared["scores"][window_row(cell) + earlier, (r * g.T + t) * g.reads + i]
                 rows.reads[i][t] = rows.reads[i][t] + score * rows.weighed[r][earlier]
+
+
+@T.macro
+def solve_token(cell: Cell, token: Token, rows: Rows, t: Any) -> None:
+    """Left vectors of token ``t`` on the lane's own row, from its reads and the window before it; then the decays move on."""
+    g, program = cell.geo, cell.spec.program
+    for i in list(range(g.reads)):
+        rows.reads[i][t] = rows.reads[i][t] * rows.passed[0]
+        if g.T > 1:
+            add_window(cell, rows, i, t)
     for r, left in enumerate(program.lefts):
         rows.lefts[r][t] = lower_row(cell, token, rows, left, t)
         rows.weighed[r][t] = rows.lefts[r][t]
@@ -143,9 +150,10 @@ def solve_token(cell: Cell, token: Token, rows: Rows, t: int) -> None:
         rows.gate[0] = rows.gate[0] * T.exp(lower_row(cell, token, rows, decay, t))
     if len(decays) > 0:
         rows.passed[0] = rows.passed[0] * rows.gate[0]
-        for earlier in list(range(t)):
-            for r in list(range(g.rank)):
-                rows.weighed[r][earlier] = rows.weighed[r][earlier] * rows.gate[0]
+        for earlier in T.unroll(g.T - 1):
+            if earlier < t:
+                for r in list(range(g.rank)):
+                    rows.weighed[r][earlier] = rows.weighed[r][earlier] * rows.gate[0]
 
 
 def window_row(cell: Cell) -> int:
@@ -153,13 +161,13 @@ def window_row(cell: Cell) -> int:
     return ceil_div(cell.spec.history, cell.geo.lanes) * cell.geo.lanes
 
 
-def out_index(cell: Cell, t: int) -> tuple[Any, ...]:
+def out_index(cell: Cell, t: Any) -> tuple[Any, ...]:
     window = (t,) if cell.spec.form == "verify" else ()
     return (cell.b, *window, cell.hv, cell.row + cell.own)
 
 
 @T.macro
-def write_token(cell: Cell, token: Token, rows: Rows, length: Any, t: int) -> None:
+def write_token(cell: Cell, token: Token, rows: Rows, length: Any, t: Any) -> None:
     """Output of token ``t`` (0 past the row's length) and its record's fields over V."""
     if cell.owner:
         result = lower_row(cell, token, rows, cell.spec.program.output, t)
@@ -234,7 +242,8 @@ def run_row(cell: Cell, length: Any, folds: Any, kv_only: Any) -> None:
         for p in T.unroll(g.rows):
             for c in T.unroll(g.columns):
                 state[p * g.columns + c] = state[p * g.columns + c] * state_decay(cell, ring, p, c)
-    for t in list(range(g.T)):
+    rows.passed[0] = T.float32(1)
+    for t in T.unroll(g.T):
         read_token(cell, token, rows, state, lefts, read[0], t)
         solve_token(cell, token, rows, t)
         write_token(cell, token, rows, length, t)

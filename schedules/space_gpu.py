@@ -66,9 +66,12 @@ class GpuSchedule(Schedule):
         if spec.form in CURSOR_FORMS:
             return cls(threads=128)
 
+        ctas = 4 if spec.tokens <= 4 else 3  # a longer window keeps more of its tokens in registers
+
         def preference(s: Self) -> tuple[Any, ...]:
             g = Geometry(spec, s)
-            return (g.state <= 32, g.pieces * g.lanes * g.piece == g.K, s.lanes == 16, s.threads == 128, g.state, s.ctas_per_sm == 4, -s.ctas_per_sm)
+            shape = (g.state <= 32, not g.masked_columns, s.lanes == 16, s.threads == 128, g.state)
+            return (*shape, s.ctas_per_sm == ctas, -s.ctas_per_sm)
 
         return max(cls.legal(spec, target), key=preference)
 
