@@ -80,7 +80,7 @@ def compile_source(source: str, compiler: Compiler) -> Binary:
 
 
 def ptxas_resources(log: str) -> dict[str, int]:
-    """Registers, spilled bytes and static shared memory from what ``ptxas -v`` says about one kernel."""
+    """Registers, bytes spilled, of local memory and of static shared memory, from what ``ptxas -v`` says of one kernel."""
 
     def largest(pattern: str) -> int:
         return max((int(n) for n in re.findall(pattern, log)), default=0)
@@ -88,6 +88,7 @@ def ptxas_resources(log: str) -> dict[str, int]:
     return {
         "registers": largest(r"Used (\d+) registers"),
         "spill_bytes": largest(r"(\d+) bytes spill stores") + largest(r"(\d+) bytes spill loads"),
+        "stack_bytes": largest(r"(\d+) bytes stack frame"),
         "static_shared": largest(r"(\d+) bytes smem"),
     }
 
