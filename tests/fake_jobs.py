@@ -18,7 +18,7 @@ from kvbuffer_codegen.autotune import workload
 from kvbuffer_codegen.checking import spec_of
 from kvbuffer_codegen.runtime.reference import ReferenceKernel
 
-workload.MAX_GROUPS, workload.READ_BYTES = 2, 2**20
+workload.MAX_GROUPS, workload.READ_BYTES["cpu"] = 2, 2**20
 PLAN: dict[str, Any] = json.loads(os.environ["FAKE_PLAN"])
 USUAL = 0.004
 

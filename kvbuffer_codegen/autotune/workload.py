@@ -29,7 +29,7 @@ from kvbuffer_codegen.ir.signature import BASE, COUNT, WINDOW, signature
 CACHE_MULTIPLE = 2
 CURSOR_SLOTS = 4096
 MAX_GROUPS = 64  #: a pool of fewer bytes than the cache is what a tiny model has in serving, too
-READ_BYTES = 2**28
+READ_BYTES = {"cpu": 2**28, "cuda": 2**30}
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ def read_bandwidth(device: torch.device, repeats: int = 5) -> float:
     On a CPU the fastest of several whole-tensor reductions of torch (which of them vectorises best differs), on all
     its threads.
     """
-    data = torch.ones(READ_BYTES // 4, device=device).view(-1, 4096)
+    data = torch.ones(READ_BYTES[device.type] // 4, device=device).view(-1, 4096)
     ones = torch.ones(4096, device=device)
     reads: list[Callable[[], Any]] = [data.sum] if device.type == "cuda" else [data.sum, data.norm, lambda: data @ ones]
     best = math.inf

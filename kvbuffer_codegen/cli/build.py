@@ -82,7 +82,7 @@ def _emit(args: argparse.Namespace, specs: list[KernelSpec], target: Target) -> 
     return DONE
 
 
-def _schedule(spec: KernelSpec, target: object, number: int | None):  # type: ignore[no-untyped-def]
+def _schedule(spec: KernelSpec, target: Target, number: int | None) -> Schedule:
     from kvbuffer_codegen.schedules import space
 
     if number is None:
