@@ -41,7 +41,7 @@ def needs_gpu(test: Any) -> Any:
     return pytest.mark.gpu(skip(test))
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(scope="module")
 def one_thread() -> Iterator[None]:
     """Tensors here are tiny: threads cost more than they save, and other processes may want them."""
     threads = torch.get_num_threads()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from inventions import EVERY
-from runtime_kit import needs_gpu, one_thread  # noqa: F401
+from runtime_kit import needs_gpu
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from kvbuffer_codegen import checking
@@ -18,6 +18,7 @@ from kvbuffer_codegen.ir.recurrences import gated_delta_rule
 from kvbuffer_codegen.runtime.errors import ArgumentError
 from kvbuffer_codegen.runtime.reference import ReferenceKernel
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 FORMS = {"decode": 0, "step": 0, "verify": 5, "flush": 0}
 DTYPES = (("float32", "float32", "VK", 0), ("bfloat16", "float16", "KV", 6), ("float16", "bfloat16", "VK", 5))
 

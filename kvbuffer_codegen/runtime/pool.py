@@ -176,7 +176,8 @@ class Pool:
     def commit(self, slots: Tensor, accepted: Tensor) -> None:
         """Accept the first ``accepted`` (int32 or int64 [B]) tokens of every row's window, for all layers; it closes.
 
-        A count out of 0..t counts as 0 and sets a fault; a row without a window (reset meanwhile) is left alone.
+        A count out of 0..t counts as 0 and sets a fault. A row without a window (reset meanwhile: give it 0) is left
+        alone.
         """
         self._order.before_closing("commit")
         self._debug_before(slots)

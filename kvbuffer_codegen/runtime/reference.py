@@ -179,9 +179,9 @@ def _commit(cursors: Tensor, slots: Tensor, accepted: Tensor, buffer: int, kv_on
     valid = valid_slots(cursors, slots.long())
     slot = torch.where(valid, slots.long(), 0)
     base, count, flag, t = cursors[:FAULT, slot]
-    valid &= t > 0
     good = (accepted >= 0) & (accepted <= t)
     set_fault(cursors, slot, valid & ~good, FAULT_ACCEPTED)
+    valid &= t > 0
     fold = (count > 0) & (count + t > torch.where(flag != 0, kv_only, buffer))
     _move(cursors, slot, valid, fold, (base, count, flag), torch.where(good, accepted, 0), ring)
 
