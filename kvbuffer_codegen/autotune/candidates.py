@@ -1,13 +1,16 @@
-"""Which schedules are worth building, best guess first."""
+"""Which kernels a request means, and which of their schedules are worth building, best guess first."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
-from kvbuffer_codegen.ir.forms import KernelSpec
+from kvbuffer_codegen.ir.forms import FORMS, KernelSpec, cursor_spec
+from kvbuffer_codegen.ir.language import Recurrence
 from kvbuffer_codegen.schedules import space
 from kvbuffer_codegen.schedules.space import Schedule
 from kvbuffer_codegen.schedules.targets import Target
@@ -24,6 +27,35 @@ class Candidates:
 
     schedules: list[Schedule]
     pruned: list[tuple[Schedule, str]]
+
+
+def specs_of(
+    recurrence: Recurrence,
+    forms: Sequence[str],
+    *,
+    heads: tuple[int, int],
+    dims: tuple[int, int],
+    io: str,
+    state: str,
+    buffers: Sequence[int],
+    windows: Sequence[int],
+    kv_only: int = 0,
+    layout: str = "VK",
+) -> list[KernelSpec]:
+    """One kernel per form, buffer length and (for verify) window. Raises ``ValueError`` naming what is out of range."""
+    found = []
+    for form in forms:
+        if form not in FORMS:
+            raise ValueError(f"form={form!r}: accepted: {', '.join(FORMS)}")
+        if FORMS[form].cursors_only:
+            found.append(cursor_spec(form))
+            continue
+        for buffer in buffers:
+            for window in windows if FORMS[form].window else (0,):
+                ratio = heads[1] // heads[0]
+                common: dict[str, Any] = {"layout": layout, "buffer": buffer, "window": window, "kv_only": kv_only}
+                found.append(KernelSpec(form, recurrence.normal_form, *dims, ratio, io, state, **common))
+    return list(dict.fromkeys(found))
 
 
 def candidates(spec: KernelSpec, target: Target, rows: int, units: int, limit: int | None = None) -> Candidates:

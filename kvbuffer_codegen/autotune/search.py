@@ -44,8 +44,7 @@ class Rung:
 RUNGS = (Rung(2, 3, 1 / 3, 4), Rung(4, 5, 1 / 2, 3))
 FINAL_ROUNDS = 9
 FINAL_PHASES = 64  #: more than any cycle has: all of them
-#: Shares of a search's time after which no more candidates are built, and after which rungs stop.
-BUILD_SHARE, RUNG_SHARE = 0.55, 0.85
+BUILD_SHARE = 0.55  #: of a search's time, after which no more candidates are built
 
 
 @dataclass(frozen=True)
@@ -206,7 +205,11 @@ class Search:
         choice = choose(trials)
         if choice is None:
             raise SearchError(f"{self.spec.name}: the default schedule could not be timed")
-        winner = next(c for c in right if c.schedule.to_dict() == choice.schedule)
+        winner = next((c for c in right if c.schedule.to_dict() == choice.schedule), None)
+        if winner is None:
+            raise SearchError(
+                f"{self.spec.name}: {choice.schedule}, chosen in the log, fails now; measure anew (--fresh)"
+            )
         if point not in self.chosen:
             self._append({"kind": "choice", **self._about(point), **asdict(choice), "read": self.tools.machine.read})
         return Found(self.spec, point, choice, self._statuses(), winner.folder, winner.error)

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from kvbuffer_codegen import caches
-from kvbuffer_codegen.autotune.candidates import candidates
+from kvbuffer_codegen.autotune.candidates import candidates, specs_of
 from kvbuffer_codegen.autotune.farm import BUILD_LIMIT_S, Farm
 from kvbuffer_codegen.autotune.install import install
 from kvbuffer_codegen.autotune.logs import Log, now
@@ -33,7 +33,7 @@ from kvbuffer_codegen.autotune.search import (
 )
 from kvbuffer_codegen.autotune.worker import HOOKS
 from kvbuffer_codegen.autotune.workload import pass_bytes, units
-from kvbuffer_codegen.ir.forms import FORMS, KernelSpec, cursor_spec
+from kvbuffer_codegen.ir.forms import FORMS, KernelSpec
 from kvbuffer_codegen.ir.language import Recurrence
 from kvbuffer_codegen.recurrences import load_recurrence
 from kvbuffer_codegen.schedules.targets import Target
@@ -82,35 +82,6 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
-
-
-def specs_of(
-    recurrence: Recurrence,
-    forms: Sequence[str],
-    *,
-    heads: tuple[int, int],
-    dims: tuple[int, int],
-    io: str,
-    state: str,
-    buffers: Sequence[int],
-    windows: Sequence[int],
-    kv_only: int = 0,
-    layout: str = "VK",
-) -> list[KernelSpec]:
-    """One kernel per form, buffer length and (for verify) window. Raises ``ValueError`` naming what is out of range."""
-    found = []
-    for form in forms:
-        if form not in FORMS:
-            raise ValueError(f"form={form!r}: accepted: {', '.join(FORMS)}")
-        if FORMS[form].cursors_only:
-            found.append(cursor_spec(form))
-            continue
-        for buffer in buffers:
-            for window in windows if FORMS[form].window else (0,):
-                ratio = heads[1] // heads[0]
-                common: dict[str, Any] = {"layout": layout, "buffer": buffer, "window": window, "kv_only": kv_only}
-                found.append(KernelSpec(form, recurrence.normal_form, *dims, ratio, io, state, **common))
-    return list(dict.fromkeys(found))
 
 
 def points_of(heads: Sequence[tuple[int, int]], batches: Sequence[int]) -> list[Point]:

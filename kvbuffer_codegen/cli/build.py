@@ -23,6 +23,7 @@ from kvbuffer_codegen.cli.common import (
 from kvbuffer_codegen.ir.forms import FORMS, KernelSpec
 
 if TYPE_CHECKING:
+    from kvbuffer_codegen.schedules.space import Schedule
     from kvbuffer_codegen.schedules.targets import Target
 
 HELP = "compile kernels with their default schedule, or print what they are compiled from"

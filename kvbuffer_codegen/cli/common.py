@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kvbuffer_codegen.ir.forms import DTYPES, FORMS, KernelSpec, cursor_spec
+from kvbuffer_codegen.ir.forms import DTYPES, KernelSpec
 from kvbuffer_codegen.ir.language import Recurrence
 from kvbuffer_codegen.ir.models import MODELS, ModelShape
 from kvbuffer_codegen.recurrences import load_recurrence
@@ -39,24 +39,6 @@ class Shape:
     io: str
     state: str
     layout: str
-
-    def spec(self, form: str, buffer: int, window: int, kv_only: int) -> KernelSpec:
-        """Raises ``ValueError`` naming what is out of range."""
-        if FORMS[form].cursors_only:
-            return cursor_spec(form)
-        return KernelSpec(
-            form,
-            self.recurrence.normal_form,
-            self.K,
-            self.V,
-            self.HV // self.H,
-            self.io,
-            self.state,
-            layout=self.layout,
-            buffer=buffer,
-            window=window if form == "verify" else 0,
-            kv_only=kv_only,
-        )
 
 
 def add_shape_arguments(parser: argparse.ArgumentParser) -> None:
@@ -98,13 +80,14 @@ def specs_of(
     shape: Shape, forms: Sequence[str], buffers: Sequence[int], windows: Sequence[int], kv_only: int
 ) -> list[KernelSpec]:
     """One spec per form, buffer length and (for verify) window. Raises :class:`CommandError`."""
+    from kvbuffer_codegen.autotune import candidates
+
+    size: dict[str, Any] = {"heads": (shape.H, shape.HV), "dims": (shape.K, shape.V), "layout": shape.layout}
+    size |= {"io": shape.io, "state": shape.state, "buffers": buffers, "windows": windows, "kv_only": kv_only}
     try:
-        found = [
-            shape.spec(f, L, T, kv_only) for f in forms for L in buffers for T in (windows if f == "verify" else (0,))
-        ]
+        return candidates.specs_of(shape.recurrence, forms, **size)
     except ValueError as error:
         raise CommandError(str(error)) from None
-    return list(dict.fromkeys(found))
 
 
 def target_of(name: str | None) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from kvbuffer_codegen.cli.common import DONE, CommandError, add_shape_arguments, positive, print_json, shape_of
+from kvbuffer_codegen.cli.common import DONE, add_shape_arguments, positive, print_json, shape_of, specs_of
 from kvbuffer_codegen.ir.explain import explain, render
 
 HELP = "derivation, record layout, bytes and memory of a recurrence"
@@ -19,11 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     shape = shape_of(args, args.recurrence)
-    try:
-        spec = shape.spec("decode", args.buffer, 0, 0)
-        shape.spec("verify", args.buffer, args.window, 0)
-    except ValueError as error:
-        raise CommandError(str(error)) from None
+    spec, _ = specs_of(shape, ("decode", "verify"), (args.buffer,), (args.window,), 0)
     found = explain(shape.recurrence, spec, shape.H, shape.HV, shape.layers, args.window)
     if args.json:
         print_json(found)
