@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import math
 import statistics
@@ -46,11 +47,15 @@ class Check:
 
 @dataclass
 class Report:
+    """`say` hears of every step as it is done: the whole takes minutes."""
+
+    say: Callable[[str], None]
+    facts: dict[str, Any]
     checks: list[Check] = field(default_factory=list)
-    facts: dict[str, Any] = field(default_factory=dict)
 
     def check(self, name: str, value: str, bound: str, passed: bool) -> None:
         self.checks.append(Check(name, value, bound, bool(passed)))
+        self.say(f"{'  ok  ' if passed else 'FAILED'}  {name}: {value}")
 
     @property
     def passed(self) -> bool:
@@ -70,7 +75,8 @@ def run(args: argparse.Namespace) -> int:
     except ImportError:
         raise CommandError("transformers is not installed; fix: pip install 'kvbuffer-codegen[demo]'", FAILED) from None
     transformers.logging.set_verbosity_error()
-    report = Report(facts={"transformers": transformers.__version__, "torch": torch.__version__})
+    say = (lambda text: None) if args.json else functools.partial(print, flush=True)
+    report = Report(say, {"transformers": transformers.__version__, "torch": torch.__version__})
     report.facts |= {"threads": torch.get_num_threads(), "tokens": args.tokens, "prompts": PROMPTS}
     # A kernel that was tuned and is not found would be served by torch operations: right, slow, and not what is shown.
     with torch.no_grad(), warnings.catch_warnings():
@@ -97,6 +103,7 @@ def tune_forms(report: Report, budget: int, quiet: bool) -> None:
     from kvbuffer_codegen.schedules.targets import target
 
     start, cpu = time.monotonic(), target("cpu")
+    report.say(f"Deriving {', '.join(FORMS)} of {RECURRENCE} and tuning them for this CPU, {budget} s at most")
     with progress(quiet) as bar:
         sizes: dict[str, Any] = {"heads": [MODEL_HEADS, HEADS], "dims": DIMS, "batches": (len(PROMPTS),)}
         lengths: dict[str, Any] = {"buffers": (BUFFER,), "windows": (WINDOW,)}
@@ -163,6 +170,7 @@ def decode_a_model(report: Report, tokens: int, repeats: int) -> None:
     from kvbuffer_codegen.integrations.transformers import attach
 
     model, prompts = build_model(), build_prompts()
+    report.say(f"Decoding {tokens} tokens of {len(PROMPTS)} prompts, by Transformers and through the kernels")
     own_tokens, own_logits = generate(model, prompts, tokens)
 
     def compare(name: str, logits: Tensor, generated: Tensor | None, note: str = "") -> None:
@@ -195,6 +203,8 @@ def decode_a_model(report: Report, tokens: int, repeats: int) -> None:
     with attach(model, buffer=BUFFER, max_window=WINDOW), scaled_outputs(model):
         error = distance(generate(model, prompts, tokens)[1], own_logits)
     report.check(f"self-test: output x {FAULT}", f"{error:.1e} std", f"> {LOGIT_BOUND:g}", error > LOGIT_BOUND)
+
+    report.say(f"Timing generate(), {repeats} times each")
 
     def generate_attached() -> None:
         with attach(model, buffer=BUFFER, max_window=WINDOW):
@@ -331,6 +341,7 @@ def time_the_layer(report: Report, repeats: int) -> None:
                     q, k, v, **gates, initial_state=states[layer], output_final_state=True, use_qk_l2norm_in_kernel=True
                 )
 
+    report.say(f"Timing a layer of {H}/{HV} heads of {K} x {V}")
     medians = interleaved(repeats, own, *(lambda form=form: generated(form) for form in FORMS))
     own_ms, *kernel_ms = (s * 1e3 / layers / (own_tokens if i == 0 else BUFFER) for i, s in enumerate(medians))
     times = dict(zip(FORMS, kernel_ms, strict=True))
