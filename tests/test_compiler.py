@@ -433,7 +433,10 @@ def test_refused_source_shows_what_the_compiler_said():
 
 
 def test_ptxas_report():
-    log = "24 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads\nUsed 78 registers, used 1 barriers, 2048 bytes smem"
+    log = (
+        "24 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads\n"
+        "Used 78 registers, used 1 barriers, 2048 bytes smem"
+    )
     assert ptxas_resources(log) == {
         "registers": 78,
         "spill_bytes": 20,

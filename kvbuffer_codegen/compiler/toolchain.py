@@ -80,7 +80,7 @@ def compile_source(source: str, compiler: Compiler) -> Binary:
 
 
 def ptxas_resources(log: str) -> dict[str, int]:
-    """Registers, bytes spilled, of local memory and of static shared memory, from what ``ptxas -v`` says of one kernel."""
+    """What ``ptxas -v`` says of one kernel: registers, bytes spilled, of local memory, of static shared memory."""
 
     def largest(pattern: str) -> int:
         return max((int(n) for n in re.findall(pattern, log)), default=0)
