@@ -14,6 +14,7 @@ numbers live in buffers of one element. Macros bind no argument to a name, which
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -29,8 +30,12 @@ from kvbuffer_codegen.ir.records import Field
 from kvbuffer_codegen.schedules import common
 from kvbuffer_codegen.schedules.space import CpuSchedule
 
-#: Records that a fold adds to a line of the state at once.
+#: Records that are added to a line of the state, or read, at once.
 TOGETHER = 4
+#: Lines of the state that a fold sums records for at once: each record's vector is loaded once for all of them.
+FOLD_LINES = 4
+#: Lanes that the last halving of a sum leaves; from there gcc interleaves rows.
+LAST = 4
 #: A row holds at most max(L, C, the longest window) records: a window may be longer than the buffer.
 LONGEST_WINDOW = 16
 
@@ -51,15 +56,13 @@ class Read:
 
 @dataclass
 class Write:
-    """One write: vectors of the tokens [T, axis], of a record [axis], and of all records that a fold gathers."""
+    """One write: its vectors of the tokens [T, axis], and of the records, times their weights."""
 
     number: int
     right: Any
     left: Any
-    record_right: Any
-    record_left: Any
-    fold_right: Any
-    fold_left: Any
+    records_right: Any
+    records_left: Any
 
 
 class Cell:
@@ -72,6 +75,10 @@ class Cell:
         self.lanes, self.rows = schedule.lanes, schedule.rows
         self.lines, self.width = (self.V, self.K) if spec.layout == "VK" else (self.K, self.V)
         self.capacity = max(spec.buffer, spec.kv_only, LONGEST_WINDOW)
+        self.last = min(self.lanes, LAST)
+        self.fold_lines = math.gcd(self.lines, FOLD_LINES)
+        #: (read, token) of every product with the checkpoint.
+        self.pairs = [(i, t) for t in range(self.T) for i in range(len(spec.program.reads))]
         self.inputs = common.inputs_of(spec)
         self.layers = spec.form == "flush"
 
@@ -81,7 +88,7 @@ class Cell:
         for name in ("layer", "row", "head", "block", "valid", "n", "base", "length", "fresh", "folds", "blank", "at"):
             setattr(self, name, _local(name, (1,), "int32"))
         self.slot, self.ring = _local("slot", (1,), "int64"), _local("ring", (1,), "int64")
-        self.acc, self.total = _floats("acc", self.lanes), _floats("total", self.width)
+        self.acc, self.total = _floats("acc", self.lanes), _floats("total", self.fold_lines, self.width)
         self.keep, self.keep_k, self.keep_v = _floats("keep", 1), _floats("keep_k", K), _floats("keep_v", V)
         self.staged = {name: _floats(f"{name}_in", *self._staged_shape(a)) for name, a in self.inputs.items()}
         self.writes = [
@@ -89,10 +96,8 @@ class Cell:
                 i,
                 _floats(f"right{i}", tokens, K) if tokens else None,
                 _floats(f"left{i}", tokens, V) if tokens else None,
-                _floats(f"record_right{i}_", K),
-                _floats(f"record_left{i}_", V),
-                _floats(f"fold_right{i}", padded, K),
-                _floats(f"fold_left{i}", padded, V),
+                _floats(f"records_right{i}", padded, K),
+                _floats(f"records_left{i}", padded, V),
             )
             for i in range(len(self.layout.rights))
         ]
@@ -111,18 +116,21 @@ class Cell:
             )
             for i, expr in enumerate(self.spec.program.reads)
         ]
-        self.score, self.w, self.z = _floats("score", 1), _floats("w", tokens), _floats("z", V)
+        self.w, self.z = _floats("w", tokens), _floats("z", V)
         self.decay, self.decay_k = _floats("decay", tokens), _floats("decay_k", tokens, K)
         self.decay_v = _floats("decay_v", tokens, V)
-        self.sums = [[_floats("sum", self.lanes) for _ in range(self.rows)] for _ in self.dots()]
+        block = max(self.rows, TOGETHER, self.fold_lines)
+        self.parts = [_floats(f"part{d}", block * self.lanes) for d in range(len(self.pairs))]
+        self.lasts = [_floats(f"last{d}", block * self.last) for d in range(len(self.pairs))]
+        self.dot = [_floats(f"dot{d}", block) for d in range(len(self.pairs))]
 
     def _staged_shape(self, argument: Any) -> tuple[int, ...]:
         lead = () if argument.parameter else (self.T,)
         return (*lead, max(argument.count, 1), *((self.extent(argument.axis),) if argument.axis else ()))
 
-    def extent(self, axis: str) -> int:
-        """Channels of an axis that the cell works on."""
-        return {"K": self.K, "V": self.V}[axis]
+    def extent(self, axis: str | None) -> int:
+        """Channels of an axis that the cell works on; 1 where there is none."""
+        return {"K": self.K, "V": self.V, None: 1}[axis]
 
     # -- elements of tensors -----------------------------------------------------------------------------------------
 
@@ -216,17 +224,56 @@ class Cell:
     def halves(self) -> list[int]:
         return [self.lanes >> i for i in range(1, self.lanes.bit_length())]
 
-    def dots(self) -> list[tuple[int, int]]:
-        """(read, token) of every product with the checkpoint."""
-        return [(i, t) for t in range(self.T) for i in range(len(self.spec.program.reads))]
+    @property
+    def wide_halves(self) -> list[int]:
+        """The halvings of a block of rows, but the last one, which packs the rows together."""
+        return [half for half in self.halves if half > self.last]
 
-    def state_times(self, read: Read, t: int, line: Any) -> Term:
-        """Terms over K of a line of layout VK times a read's vector."""
-        return lambda k: self.state(line, k) * read.y[t, k]
+    def lane_pair(self, part: Any, row: Any, lane: Any, half: int) -> Any:
+        return part[row * self.lanes + lane] + part[row * self.lanes + lane + half]
 
-    def lines_times(self, read: Read, t: int, first: Any, v: Any) -> Any:
-        """What ``rows`` lines of layout KV give a read."""
-        return _sum(self.state(first + i, v) * read.y[t, first + i] for i in range(self.rows))
+    def last_lanes(self, part: Any, row: Any, lane: Any) -> Any:
+        if self.lanes == self.last:
+            return part[row * self.lanes + lane]
+        return self.lane_pair(part, row, lane, self.last)
+
+    def sum_of_last(self, last: Any, row: Any) -> Any:
+        return _sum(last[row * self.last + i] for i in range(self.last))
+
+    @property
+    def groups(self) -> Any:
+        """Groups of records that a row has."""
+        return T.truncdiv(self.n[0] + TOGETHER - 1, TOGETHER)
+
+    def record_products(self, write: Write, t: Any, group: Any) -> list[Callable[[Any], Term]]:
+        """Per read: the terms over K of a record of a group times the read's vector for token ``t``."""
+        return [
+            lambda row, y=read.y: lambda k: write.records_right[group * TOGETHER + row, k] * y[t, k]
+            for read in self.reads
+        ]
+
+    def records_times(self, score: Any, write: Write, group: Any, v: Any) -> Any:
+        """What a group of records gives a read, by their scores."""
+        return _sum(score[i] * write.records_left[group * TOGETHER + i, v] for i in range(TOGETHER))
+
+    def state_products(self, first: Any) -> list[Callable[[Any], Term]]:
+        """Per (read, token): the terms over K of a row of the state in layout VK times the read's vector."""
+        ys = [(self.reads[i].y, t) for i, t in self.pairs]
+        return [lambda row, y=y, t=t: lambda k: self.state(first + row, k) * y[t, k] for y, t in ys]
+
+    def total_products(self) -> list[Callable[[Any], Term]]:
+        """The same of a row in ``total``."""
+        ys = [(self.reads[i].y, t) for i, t in self.pairs]
+        return [lambda row, y=y, t=t: lambda k: self.total[row, k] * y[t, k] for y, t in ys]
+
+    def lines_times(self, pair: tuple[int, int], first: Any, v: Any) -> Any:
+        """What ``rows`` lines of layout KV give a (read, token)."""
+        i, t = pair
+        return _sum(self.state(first + row, v) * self.reads[i].y[t, first + row] for row in range(self.rows))
+
+    def total_times(self, read: Read, t: int, first: Any, v: Any) -> Any:
+        """The same of lines in ``total``."""
+        return _sum(self.total[row, v] * read.y[t, first + row] for row in range(self.fold_lines))
 
     def weight(self, *, k: Any = None, v: Any = None) -> Any:
         """``keep``: its scalar and K part at ``k``, its V part at ``v``; 1 where the recurrence has no such decay."""
@@ -241,15 +288,15 @@ class Cell:
         return (line, x) if self.spec.layout == "VK" else (x, line)
 
     def kept(self, line: Any, x: Any) -> Any:
-        """The decay of a state element over the gathered records."""
+        """A state element decayed over the gathered records."""
         v, k = self.channels(line, x)
-        return self.weight(k=k) * self.weight(v=v)
+        return self.state(line, x) * self.weight(k=k) * self.weight(v=v)
 
     def gathered(self, group: Any, line: Any, x: Any) -> Any:
         """What one group of gathered records adds to a state element."""
         v, k = self.channels(line, x)
         records = [group * TOGETHER + i for i in range(TOGETHER)]
-        return _sum(w.fold_left[j, v] * w.fold_right[j, k] for j in records for w in self.writes)
+        return _sum(w.records_left[j, v] * w.records_right[j, k] for j in records for w in self.writes)
 
     def token_decay(self, line: Any, x: Any) -> Any:
         """The decay of a state element by the one token of a step."""

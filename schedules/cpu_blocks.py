@@ -170,8 +170,30 @@ def look_back(c: Any) -> None:
 
 
 @T.macro
+def gather_records(c: Any) -> None:
+    """Vectors of all records times their weights, the newest first, zero up to a whole group.
+
+    ``keep``, the weight of what is read next, starts at 1 and ends as the checkpoint's decay.
+    """
+    start_keep(c)
+    for back in T.serial(c.n[0]):
+        c.at[0] = common.record_row(c.base[0], c.n[0] - 1 - back, c.arguments.R)
+        for write in c.writes:
+            for k in T.serial(c.K):
+                write.records_right[c.n[0] - 1 - back, k] = c.value(c.layout.rights[write.number].expr, k=k) * c.weight(k=k)
+            for v in T.serial(c.V):
+                write.records_left[c.n[0] - 1 - back, v] = c.value(c.layout.lefts[write.number], v=v) * c.weight(v=v)
+        decay_keep(c)
+    for j in T.serial(c.n[0], c.groups * TOGETHER):
+        for write in c.writes:
+            for k in T.serial(c.K):
+                write.records_right[j, k] = T.float32(0)
+            for v in T.serial(c.V):
+                write.records_left[j, v] = T.float32(0)
+
+
+@T.macro
 def start_keep(c: Any) -> None:
-    """``keep``, the weight of what is read next, starts at the newest record: 1."""
     c.keep[0] = T.float32(1)
     if c.layout.log_decay_key is not None:
         for k in T.serial(c.K):
@@ -182,14 +204,8 @@ def start_keep(c: Any) -> None:
 
 
 @T.macro
-def load_record(c: Any, j: Any) -> None:
-    """Right and left vectors of record ``j`` times its weight; then ``keep`` decays to that of what is older."""
-    c.at[0] = common.record_row(c.base[0], j, c.arguments.R)
-    for write in c.writes:
-        for k in T.serial(c.K):
-            write.record_right[k] = c.value(c.layout.rights[write.number].expr, k=k) * c.weight(k=k)
-        for v in T.serial(c.V):
-            write.record_left[v] = c.value(c.layout.lefts[write.number], v=v) * c.weight(v=v)
+def decay_keep(c: Any) -> None:
+    """From the weight of the record in ring row ``at`` to that of what is older."""
     if c.layout.log_decay_scalar is not None:
         c.keep[0] = c.keep[0] * T.exp(c.value(c.layout.log_decay_scalar))
     if c.layout.log_decay_key is not None:
@@ -208,40 +224,38 @@ def clear_reads(c: Any) -> None:
 
 
 @T.macro
-def read_records(c: Any) -> None:
-    """h = what the records give every read, the newest first; y decays to the checkpoint."""
-    clear_reads(c)
-    start_keep(c)
-    for back in T.serial(c.n[0]):
-        load_record(c, c.n[0] - 1 - back)
-        for t in T.serial(c.length[0]):
-            for read in c.reads:
-                for write in c.writes:
-                    sum_over_k(c, lambda k: read.y[t, k] * write.record_right[k], c.score, (0,))
-                    for v in T.serial(c.V):
-                        read.h[t, v] = read.h[t, v] + c.score[0] * write.record_left[v]
-    for read in c.reads:
-        for t, k in T.grid(c.T, c.K):
-            read.y[t, k] = read.y[t, k] * c.weight(k=k)
+def dots(c: Any, rows: int, products: Any) -> None:
+    """c.dot[d][row] = the sum over K of products[d](row), for a block of rows whose lanes are halved side by side."""
+    for row in T.serial(rows):
+        for lane in T.serial(c.lanes):
+            for d in list(range(len(products))):
+                c.parts[d][row * c.lanes + lane] = c.side_by_side(products[d](row), lane)
+    for d in list(range(len(products))):
+        for half in c.wide_halves:
+            for row in T.serial(rows):
+                for lane in T.serial(half):
+                    c.parts[d][row * c.lanes + lane] = c.lane_pair(c.parts[d], row, lane, half)
+        for row in T.serial(rows):
+            for lane in T.serial(c.last):
+                c.lasts[d][row * c.last + lane] = c.last_lanes(c.parts[d], row, lane)
+        for row in T.serial(rows):
+            c.dot[d][row] = c.sum_of_last(c.lasts[d], row)
 
 
 @T.macro
-def gather_records(c: Any) -> None:
-    """Weighted vectors of all records, zero up to a whole group; ``keep`` ends as the checkpoint's decay."""
-    start_keep(c)
-    for back in T.serial(c.n[0]):
-        load_record(c, c.n[0] - 1 - back)
-        for write in c.writes:
-            for k in T.serial(c.K):
-                write.fold_right[c.n[0] - 1 - back, k] = write.record_right[k]
-            for v in T.serial(c.V):
-                write.fold_left[c.n[0] - 1 - back, v] = write.record_left[v]
-    for j in T.serial(c.n[0], T.truncdiv(c.n[0] + TOGETHER - 1, TOGETHER) * TOGETHER):
-        for write in c.writes:
-            for k in T.serial(c.K):
-                write.fold_right[j, k] = T.float32(0)
-            for v in T.serial(c.V):
-                write.fold_left[j, v] = T.float32(0)
+def read_records(c: Any) -> None:
+    """h = what the gathered records give every read; y decays to the checkpoint."""
+    clear_reads(c)
+    for t in T.serial(c.length[0]):
+        for group in T.serial(c.groups):
+            for write in c.writes:
+                dots(c, TOGETHER, c.record_products(write, t, group))
+                for d in list(range(len(c.reads))):
+                    for v in T.serial(c.V):
+                        c.reads[d].h[t, v] = c.reads[d].h[t, v] + c.records_times(c.dot[d], write, group, v)
+    for read in c.reads:
+        for t, k in T.grid(c.T, c.K):
+            read.y[t, k] = read.y[t, k] * c.weight(k=k)
 
 
 # -- the checkpoint --------------------------------------------------------------------------------------------------
@@ -250,26 +264,22 @@ def gather_records(c: Any) -> None:
 @T.macro
 def stream(c: Any) -> None:
     """Adds the checkpoint's share of every read to h, in one pass over the state."""
-    if c.spec.layout == "VK":
-        for group in T.serial(c.V // c.rows):
-            for lane in T.serial(c.lanes):
-                for sums, (i, t) in zip(c.sums, c.dots()):
-                    for row in list(range(c.rows)):
-                        sums[row][lane] = c.side_by_side(c.state_times(c.reads[i], t, group * c.rows + row), lane)
-            for sums, (i, t) in zip(c.sums, c.dots()):
-                for row in list(range(c.rows)):
-                    halve(c, sums[row])
-                    add_to_read(c, c.reads[i], t, group * c.rows + row, sums[row][0])
-    else:
-        for group in T.serial(c.K // c.rows):
+    for block in T.serial(c.lines // c.rows):
+        if c.spec.layout == "VK":
+            dots(c, c.rows, c.state_products(block * c.rows))
+            for d in list(range(len(c.pairs))):
+                for row in T.serial(c.rows):
+                    add_to_read(c, c.pairs[d], block * c.rows + row, c.dot[d][row])
+        else:
             for v in T.serial(c.V):
-                for i, t in c.dots():
-                    add_to_read(c, c.reads[i], t, v, c.lines_times(c.reads[i], t, group * c.rows, v))
+                for pair in c.pairs:
+                    add_to_read(c, pair, v, c.lines_times(pair, block * c.rows, v))
 
 
 @T.macro
-def add_to_read(c: Any, read: Any, t: Any, v: Any, value: Any) -> None:
-    read.h[t, v] = read.h[t, v] + value * c.weight(v=v)
+def add_to_read(c: Any, pair: Any, v: Any, value: Any) -> None:
+    """h of a (read, token) += ``value`` times the decay over V."""
+    c.reads[pair[0]].h[pair[1], v] = c.reads[pair[0]].h[pair[1], v] + value * c.weight(v=v)
 
 
 @T.macro
@@ -277,33 +287,44 @@ def fold(c: Any) -> None:
     """Decays the state, adds the sum of the gathered records to it once, rounds; h = what the stored state gives the reads."""
     if c.T > 0:
         clear_reads(c)
-    for line in T.serial(c.lines):
-        for x in T.serial(c.width):
-            c.total[x] = T.float32(0)
-        for group in T.serial(T.truncdiv(c.n[0] + TOGETHER - 1, TOGETHER)):
+    for block in T.serial(c.lines // c.fold_lines):
+        for i in list(range(c.fold_lines)):
             for x in T.serial(c.width):
-                c.total[x] = c.total[x] + c.gathered(group, line, x)
-        if c.fresh[0] == 0:
+                c.total[i, x] = T.float32(0)
+        for group in T.serial(c.groups):
             for x in T.serial(c.width):
-                c.total[x] = c.total[x] + c.state(line, x) * c.kept(line, x)
-        for x in T.serial(c.width):
-            c.arguments.state[c.state_at(line, x)] = c.rounded(c.total[x])
+                for i in list(range(c.fold_lines)):
+                    c.total[i, x] = c.total[i, x] + c.gathered(group, block * c.fold_lines + i, x)
+        for i in list(range(c.fold_lines)):
+            if c.fresh[0] == 0:
+                for x in T.serial(c.width):
+                    c.total[i, x] = c.total[i, x] + c.kept(block * c.fold_lines + i, x)
+            store_line(c, i, block * c.fold_lines + i)
         if c.T > 0:
-            read_line(c, line)
+            read_lines(c, block * c.fold_lines)
 
 
 @T.macro
-def read_line(c: Any, line: Any) -> None:
-    """Adds the share of a line just stored to h."""
+def store_line(c: Any, i: Any, line: Any) -> None:
+    """The state's line = total[i], rounded; total[i] = what was stored."""
     for x in T.serial(c.width):
-        c.total[x] = c.state(line, x)
-    for t in T.serial(c.length[0]):
-        for read in c.reads:
-            if c.spec.layout == "VK":
-                sum_over_k(c, lambda k: c.total[k] * read.y[t, k], read.h, (t, line))
-            else:
-                for v in T.serial(c.V):
-                    read.h[t, v] = read.h[t, v] + c.total[v] * read.y[t, line]
+        c.arguments.state[c.state_at(line, x)] = c.rounded(c.total[i, x])
+    for x in T.serial(c.width):
+        c.total[i, x] = c.state(line, x)
+
+
+@T.macro
+def read_lines(c: Any, first: Any) -> None:
+    """Adds the share of the lines just stored to h."""
+    if c.spec.layout == "VK":
+        dots(c, c.fold_lines, c.total_products())
+        for d in list(range(len(c.pairs))):
+            for row in T.serial(c.fold_lines):
+                c.reads[c.pairs[d][0]].h[c.pairs[d][1], first + row] = c.dot[d][row]
+    else:
+        for v in T.serial(c.V):
+            for i, t in c.pairs:
+                c.reads[i].h[t, v] = c.reads[i].h[t, v] + c.total_times(c.reads[i], t, first, v)
 
 
 @T.macro
@@ -312,12 +333,12 @@ def update(c: Any) -> None:
     for line in T.serial(c.lines):
         if c.blank[0] == 0:
             for x in T.serial(c.width):
-                c.total[x] = c.state(line, x) * c.token_decay(line, x) + c.written(line, x)
+                c.total[0, x] = c.state(line, x) * c.token_decay(line, x) + c.written(line, x)
         else:
             for x in T.serial(c.width):
-                c.total[x] = c.written(line, x)
+                c.total[0, x] = c.written(line, x)
         for x in T.serial(c.width):
-            c.arguments.state[c.state_at(line, x)] = c.rounded(c.total[x])
+            c.arguments.state[c.state_at(line, x)] = c.rounded(c.total[0, x])
 
 
 # -- what comes out --------------------------------------------------------------------------------------------------

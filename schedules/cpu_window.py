@@ -68,8 +68,8 @@ def one_head(c: Any) -> None:
     stage_tokens(c)
     if c.T > 1:
         look_back(c)
+    gather_records(c)
     if c.folds[0] == 1:
-        gather_records(c)
         fold(c)
     else:
         read_records(c)

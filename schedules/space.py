@@ -66,7 +66,7 @@ class CpuSchedule(Schedule):
 
     kind: ClassVar[str] = "cpu"
     choices: ClassVar[dict[str, tuple[int, ...]]] = {
-        "rows": (1, 2, 4, 8),
+        "rows": (1, 2, 4, 8, 16, 32),
         "lanes": (1, 2, 4, 8, 16, 32),
         "splits": (1, 2),
         "heads": (1, 2),
