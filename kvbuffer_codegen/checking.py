@@ -131,10 +131,16 @@ def judge(case: Case, after: Tensors) -> Result:
 def relative_error(got: torch.Tensor, want: torch.Tensor, kept: torch.Tensor, row_axes: int) -> float:
     """The largest difference in units of the largest wanted value of its row: what the first ``row_axes`` axes number.
 
-    A row of zeros must be zero: any difference there is infinite. What is ``kept`` does not count.
+    A row of zeros must be zero: any difference there is infinite. An infinity (the logarithm of a decay of exactly 0)
+    must be met and is no scale. What is ``kept`` does not count.
     """
-    difference = torch.where(kept, 0.0, (got - want).abs()).flatten(row_axes).flatten(0, row_axes - 1)
-    scale = torch.where(kept, 0.0, want.abs()).flatten(row_axes).flatten(0, row_axes - 1).amax(-1, keepdim=True)
+    difference = torch.where(kept | (got == want), 0.0, (got - want).abs()).flatten(row_axes).flatten(0, row_axes - 1)
+    scale = (
+        torch.where(kept | want.isinf(), 0.0, want.abs())
+        .flatten(row_axes)
+        .flatten(0, row_axes - 1)
+        .amax(-1, keepdim=True)
+    )
     error = torch.where(difference > 0, difference / scale, difference)
     return float("inf") if bool(error.isnan().any()) else float(error.max())
 

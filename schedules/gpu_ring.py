@@ -12,7 +12,19 @@ from typing import Any
 import tilelang.language as T
 
 from kvbuffer_codegen.ir.expr import Expr
-from kvbuffer_codegen.schedules.gpu_tile import F32, ZERO, Cell, Leaves, access, existing, leaves_of, load_columns, load_rows, number_at, suffix_sum
+from kvbuffer_codegen.schedules.gpu_tile import (
+    F32,
+    ZERO,
+    Cell,
+    Leaves,
+    access,
+    existing,
+    leaves_of,
+    load_columns,
+    load_rows,
+    number_at,
+    suffix_sum,
+)
 from kvbuffer_codegen.schedules.space_gpu import ceil_div
 
 
@@ -97,7 +109,9 @@ def load_lefts(cell: Cell, ring: Ring, j: Any, n: Any, into: Any, at: int) -> No
         for r, left in enumerate(layout.lefts):
             load_rows(cell, into, at + r * g.rows, cell.record(left.value, j), access(cell.spec, left.value, g.rows))
         if layout.log_decay_scalar is not None:
-            ring.decay[0] = ring.leaves.lower(layout.log_decay_scalar, 0, lambda node: number_at(cell.record(node.value, j)))
+            ring.decay[0] = ring.leaves.lower(
+                layout.log_decay_scalar, 0, lambda node: number_at(cell.record(node.value, j))
+            )
         if layout.log_decay_value is not None:
             load_value_decay(cell, ring, j)
 
@@ -137,7 +151,9 @@ def load_right(cell: Cell, ring: Ring, j: Any) -> None:
     for node in key_leaves(cell):
         if node.op == "field":
             if len(node.axes) > 0:
-                load_columns(cell, ring.leaves.held[node], cell.record(node.value, j), access(cell.spec, node.value, g.piece))
+                load_columns(
+                    cell, ring.leaves.held[node], cell.record(node.value, j), access(cell.spec, node.value, g.piece)
+                )
             else:
                 ring.leaves.held[node][0] = number_at(cell.record(node.value, j))
     for r, right in enumerate(cell.spec.record_layout.rights):
@@ -172,9 +188,9 @@ def stage_rights(cell: Cell, ring: Ring, first: Any, n: Any) -> None:
                 for i in T.serial(T.min(g.lanes, n - first)):
                     for r in T.unroll(g.rank):
                         at = (T.min(g.lanes, n - first) - 1 - i) * g.rank + r
-                        staged[at, q * g.schedule.threads + cell.thread] = (
-                            staged[at, q * g.schedule.threads + cell.thread] * T.exp(total[0])
-                        )
+                        staged[at, q * g.schedule.threads + cell.thread] = staged[
+                            at, q * g.schedule.threads + cell.thread
+                        ] * T.exp(total[0])
                     newest = T.min(g.lanes, n - first) - 1 - i
                     total[0] = total[0] + cell.shared["ring_decay"][newest, q * g.schedule.threads + cell.thread]
                 cell.shared["decay"][0, q * g.schedule.threads + cell.thread] = total[0]
@@ -216,7 +232,9 @@ def sum_records(cell: Cell, ring: Ring, into: Any) -> None:
                     ring.rights[r * g.columns + c] = cell.shared["ring_rights"][e * g.rank + r, cell.column(c)]
                 for p in T.unroll(g.rows):
                     for c in T.unroll(g.columns):
-                        into[p * g.columns + c] = into[p * g.columns + c] + ring.lefts[r * g.rows + p] * ring.rights[r * g.columns + c]
+                        into[p * g.columns + c] = (
+                            into[p * g.columns + c] + ring.lefts[r * g.rows + p] * ring.rights[r * g.columns + c]
+                        )
         T.sync_threads()
 
 

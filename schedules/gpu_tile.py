@@ -148,7 +148,11 @@ def access(spec: KernelSpec, name: str, contiguous: int) -> int:
     """Elements of one access to tensor ``name`` where ``contiguous`` neighbours are wanted: as many as its alignment allows."""
     argument = next(a for a in signature(spec) if a.name == name)
     assert isinstance(argument, TensorArg)
-    return max(w for w in (1, 2, 4, 8) if contiguous % w == 0 and (w == 1 or w * DTYPES.get(argument.dtype, 4) <= argument.align))
+    return max(
+        w
+        for w in (1, 2, 4, 8)
+        if contiguous % w == 0 and (w == 1 or w * DTYPES.get(argument.dtype, 4) <= argument.align)
+    )
 
 
 def halving(count: int, lanes: int) -> list[tuple[int, int]]:

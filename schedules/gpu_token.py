@@ -17,7 +17,19 @@ from kvbuffer_codegen.ir.expr import Expr
 from kvbuffer_codegen.ir.forms import FORMS
 from kvbuffer_codegen.ir.records import Field
 from kvbuffer_codegen.schedules.gpu_ring import Ring, clear_key_decay, load_right, stage_rights
-from kvbuffer_codegen.schedules.gpu_tile import F32, ZERO, Cell, Leaves, access, existing, leaves_of, load_columns, number_at, store_columns, sum_lanes
+from kvbuffer_codegen.schedules.gpu_tile import (
+    F32,
+    ZERO,
+    Cell,
+    Leaves,
+    access,
+    existing,
+    leaves_of,
+    load_columns,
+    number_at,
+    store_columns,
+    sum_lanes,
+)
 from kvbuffer_codegen.schedules.space_gpu import ceil_div, power_of_two
 
 MOST_SCORES = 32  #: scores of one record that a lane sums at a time
@@ -98,7 +110,9 @@ def append_token(cell: Cell, token: Token, t: Any) -> None:
     g = cell.geo
     for field in token_fields(cell):
         target = cell.record(field.name, cell.count + t)
-        mine = cell.tile == 0 if field.heads == "value" else tvm.tirx.all(cell.tile == 0, cell.hv % cell.spec.ratio == 0)
+        mine = (
+            cell.tile == 0 if field.heads == "value" else tvm.tirx.all(cell.tile == 0, cell.hv % cell.spec.ratio == 0)
+        )
         if mine:
             if field.axis == "K":
                 values = T.alloc_local((g.columns,), target.tensor.dtype)

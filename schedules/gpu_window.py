@@ -17,7 +17,15 @@ from tilelang import tvm
 from kvbuffer_codegen.ir.expr import Expr
 from kvbuffer_codegen.ir.forms import FORMS
 from kvbuffer_codegen.schedules import common
-from kvbuffer_codegen.schedules.gpu_ring import Ring, clear_carry, load_lefts, load_parameters, ring_registers, state_decay, weigh_lefts
+from kvbuffer_codegen.schedules.gpu_ring import (
+    Ring,
+    clear_carry,
+    load_lefts,
+    load_parameters,
+    ring_registers,
+    state_decay,
+    weigh_lefts,
+)
 from kvbuffer_codegen.schedules.gpu_state import fold, load_state, store_state
 from kvbuffer_codegen.schedules.gpu_tile import F32, ZERO, Cell, leaves_of, number_at, sum_lanes
 from kvbuffer_codegen.schedules.gpu_token import (
@@ -61,7 +69,9 @@ def value_exprs(cell: Cell) -> list[Expr | None]:
 def row_registers(cell: Cell) -> Rows:
     g = cell.geo
     values = {
-        node: T.alloc_local((g.T,), getattr(cell.args, node.value[0]).dtype) for node in leaves_of(value_exprs(cell), "input") if node.axes
+        node: T.alloc_local((g.T,), getattr(cell.args, node.value[0]).dtype)
+        for node in leaves_of(value_exprs(cell), "input")
+        if node.axes
     }
     reads, lefts, weighed = ([T.alloc_local((g.T,), F32) for _ in range(n)] for n in (g.reads, g.rank, g.rank))
     return Rows(values, reads, lefts, weighed, T.alloc_local((1,), F32), T.alloc_local((1,), F32))
@@ -82,7 +92,9 @@ def lower_row(cell: Cell, token: Token, rows: Rows, expr: Expr, t: Any) -> Any:
     def leaf(node: Expr) -> Any:
         if node.op == "scalar":
             return number_of(cell, token, node.value, t)
-        held = {"read": rows.reads, "left": rows.lefts}.get(node.op, rows.values)[node.value if node.op in ("read", "left") else node]
+        held = {"read": rows.reads, "left": rows.lefts}.get(node.op, rows.values)[
+            node.value if node.op in ("read", "left") else node
+        ]
         return T.cast(held[t], F32)
 
     return common.lower(expr, leaf, cell.spec)
@@ -176,7 +188,9 @@ def write_token(cell: Cell, token: Token, rows: Rows, length: Any, t: Any) -> No
             if t < length:
                 for field in [f for f in cell.spec.record_layout.fields if f.axis == "V"]:
                     target = cell.record(field.name, cell.count + t)
-                    target.tensor[(*target.where, cell.row + cell.own)] = T.cast(lower_row(cell, token, rows, field.expr, t), target.tensor.dtype)
+                    target.tensor[(*target.where, cell.row + cell.own)] = T.cast(
+                        lower_row(cell, token, rows, field.expr, t), target.tensor.dtype
+                    )
 
 
 @T.macro

@@ -18,7 +18,16 @@ from kvbuffer_codegen.schedules.space import Schedule
 from kvbuffer_codegen.schedules.targets import Target
 
 HERE = Path(__file__).parent
-FLAGS = ("-std=c++20", "-O1", "-w", "-fPIC", "-shared", "-fno-strict-aliasing", "-fsanitize=alignment", "-fsanitize-undefined-trap-on-error")
+FLAGS = (
+    "-std=c++20",
+    "-O1",
+    "-w",
+    "-fPIC",
+    "-shared",
+    "-fno-strict-aliasing",
+    "-fsanitize=alignment",
+    "-fsanitize-undefined-trap-on-error",
+)
 
 
 def compile_kernel(lowered: Lowered, folder: Path) -> ctypes.CDLL:
@@ -57,6 +66,6 @@ class Emulated:
         if launch.grid:
             slots = (ctypes.c_uint64 * len(launch.slots))(*launch.slots)
             if self.library.emulate(launch.grid[0], launch.block[0], self.descending, slots):
-                raise RuntimeError(f"{self.plan.name}: some threads of a warp or block do not reach a shuffle or barrier")
-
-
+                raise RuntimeError(
+                    f"{self.plan.name}: some threads of a warp or block do not reach a shuffle or barrier"
+                )

@@ -1,0 +1,335 @@
+"""CUDA kernels without a GPU: their real source runs in the emulator against the float64 oracle, and becomes clean cubins."""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+from typing import Any
+
+import inventions
+import pytest
+import torch
+from cuda_emulator import Emulated
+
+from kvbuffer_codegen.autotune.cases import Case, Stream
+from kvbuffer_codegen.checking import arguments_of, check_kernel, judge, same_bits
+from kvbuffer_codegen.compiler.build import emit
+from kvbuffer_codegen.compiler.lower import Lowered
+from kvbuffer_codegen.compiler.toolchain import Binary, compile_source, find_compiler
+from kvbuffer_codegen.ir.forms import FORMS, KernelSpec, cursor_spec
+from kvbuffer_codegen.ir.recurrences import gated_delta_rule
+from kvbuffer_codegen.ir.signature import BASE, COUNT, FAULT, FAULT_LENGTH, FAULT_SLOT, WINDOW
+from kvbuffer_codegen.schedules import space
+from kvbuffer_codegen.schedules.space_gpu import Geometry, GpuSchedule
+from kvbuffer_codegen.schedules.targets import TARGETS, target
+
+SM90 = target("sm_90a")
+CUDA = [t for t in TARGETS.values() if t.kind == "cuda"]
+RECURRENCES = {r.name: r for r in (gated_delta_rule, *inventions.INVENTIONS)}
+SOURCES = {r.name: f"{inventions.__file__}:{r.name}" for r in inventions.INVENTIONS}
+
+
+def spec_of(form: str, recurrence: str = "gated_delta_rule", **given: Any) -> KernelSpec:
+    """A small spec; K = V = 32 lets vector accesses and several blocks of V occur."""
+    if FORMS[form].cursors_only:
+        return cursor_spec(form)
+    values = {
+        "K": 32,
+        "V": 32,
+        "ratio": 2,
+        "io": "bfloat16",
+        "buffer": 4,
+        "window": 3 if form == "verify" else 0,
+        **given,
+    }
+    return KernelSpec(form, RECURRENCES[recurrence].normal_form, **values)
+
+
+def qwen3_next(form: str, **given: Any) -> KernelSpec:
+    return spec_of(form, **{"K": 128, "V": 128, "buffer": 16, **given})
+
+
+@functools.cache
+def lowered(spec: KernelSpec, target_name: str = "sm_90a") -> Lowered:
+    return emit(spec, space.default(spec, target(target_name)), target(target_name))
+
+
+@functools.cache
+def cubin(spec: KernelSpec, target_name: str = "sm_90a") -> Binary:
+    return compile_source(lowered(spec, target_name).source, find_compiler(target(target_name)))
+
+
+@pytest.fixture(scope="session")
+def emulated(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder: Path = tmp_path_factory.mktemp("emulated")
+
+    @functools.cache
+    def make(spec: KernelSpec, schedule: GpuSchedule | None = None) -> Emulated:
+        schedule = schedule or space.default(spec, SM90)
+        return Emulated(spec, schedule, SM90, emit(spec, schedule, SM90), folder)
+
+    return make
+
+
+def case_of(spec: KernelSpec, seed: int = 1) -> Case:
+    assert spec.recurrence is not None
+    return Case(spec, RECURRENCES[spec.recurrence.name], seed)
+
+
+def check(kernel: Emulated, spec: KernelSpec) -> None:
+    """Every case of the shared judge, threads from first to last and from last to first."""
+    source = SOURCES.get(spec.recurrence.name, "") if spec.recurrence else ""
+    for kernel.descending in (False, True):
+        result = check_kernel(kernel, spec, source=source)
+        assert result.ok, result.reason
+    kernel.descending = False
+
+
+DECODE = spec_of("decode", kv_only=6)
+STEP = spec_of("step", io="float16", state="float16", layout="KV")
+FLUSH = spec_of("flush", state="bfloat16", buffer=11)
+VERIFY = spec_of("verify", window=4, buffer=3, kv_only=6)
+QUICK = [
+    DECODE,
+    STEP,
+    FLUSH,
+    VERIFY,
+    spec_of("advance"),
+    spec_of("commit"),
+    spec_of("decode", K=20, V=36, buffer=1, io="float32", state="float16"),
+    spec_of("verify", "additive_per_channel", kv_only=7),
+    spec_of("decode", "two_tokens_in_one", layout="KV", buffer=10),
+    spec_of("verify", "nonlinear_left", window=2),
+]
+THOROUGH = [
+    spec_of(form, recurrence, **more)
+    for form in ("decode", "step", "flush", "verify")
+    for recurrence in RECURRENCES
+    for more in (
+        {"buffer": 9, "kv_only": 13, "layout": "KV", "state": "float16"},
+        {"K": 24, "V": 40, "buffer": 18, "io": "float32", "ratio": 1},
+    )
+] + [
+    spec_of("verify", window=16, buffer=1),
+    spec_of("verify", window=1, buffer=64, kv_only=64),
+    *(spec_of("decode", K=K, V=16, buffer=5, io="float16") for K in (16, 64, 80, 96, 100, 128, 192, 256)),
+    *(spec_of("step", K=K, V=16, state="bfloat16") for K in (100, 192)),
+]
+
+
+def name_of(spec: KernelSpec) -> str:
+    key = spec.key()
+    return "-".join(
+        str(key[k]) for k in ("form", "recurrence", "K", "V", "io", "state", "layout", "buffer", "window", "kv_only")
+    )
+
+
+@pytest.mark.parametrize("spec", QUICK, ids=name_of)
+def test_against_oracle(spec: KernelSpec, emulated: Any) -> None:
+    check(emulated(spec), spec)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spec", THOROUGH, ids=name_of)
+def test_every_kind_against_oracle(spec: KernelSpec, emulated: Any) -> None:
+    check(emulated(spec), spec)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["decode", "verify", "flush"])
+def test_every_tiling_against_oracle(form: str, emulated: Any) -> None:
+    spec = spec_of(form, V=64, K=64)
+    tilings = {(s.block_v, s.lanes, s.threads): s for s in space.legal(spec, SM90)}
+    for schedule in list(tilings.values())[::4]:
+        check(emulated(spec, schedule), spec)
+
+
+def test_decay_of_zero_forgets_everything(emulated: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gate of infinity gives a log-decay of -inf, among committed records and among new tokens."""
+    draw = Stream._draw
+
+    def with_infinite_gates(self: Stream, a: Any, B: int, rng: Any) -> Any:
+        drawn = draw(self, a, B, rng)
+        if a.name == "a":
+            drawn[1::3] = float("inf")
+        return drawn
+
+    monkeypatch.setattr(Stream, "_draw", with_infinite_gates)
+    for spec in (DECODE, VERIFY, FLUSH):
+        case = case_of(spec)
+        decays = case.before["record_log_decay"]
+        assert bool(decays.isneginf().any())
+        given = case.tensors()
+        emulated(spec)(*arguments_of(spec, given))
+        result = judge(case, given)
+        assert result.ok, result.reason
+
+
+@pytest.mark.parametrize("spec", [DECODE, VERIFY, STEP], ids=name_of)
+def test_a_row_does_not_depend_on_its_neighbours(spec: KernelSpec, emulated: Any) -> None:
+    case = case_of(spec)
+    together, per_token = case.tensors(), {a.name for a in RECURRENCES["gated_delta_rule"].arguments if not a.parameter}
+    emulated(spec)(*arguments_of(spec, together))
+    for b in (1, 5):
+        alone = case.tensors()
+        for name in per_token | {"slots", "rings", "lengths", "out"} & alone.keys():
+            alone[name] = alone[name][b : b + 1].clone()
+        emulated(spec)(*arguments_of(spec, alone))
+        slot, ring = int(alone["slots"]), int(alone["rings"])
+        assert same_bits(alone["out"][0], together["out"][b])
+        assert same_bits(alone["state"][slot], together["state"][slot])
+        for field in spec.record_layout.fields:
+            assert same_bits(alone[field.name][ring], together[field.name][ring])
+
+
+def strided(x: torch.Tensor, dim: int, gap: int) -> torch.Tensor:
+    """The same values with ``gap`` elements of NaN between neighbours along ``dim``."""
+    shape = list(x.shape)
+    shape[dim] *= 2
+    roomy = torch.full(
+        (*shape[:-1], shape[-1] + gap if dim != x.ndim - 1 else shape[-1]), torch.nan, dtype=torch.float32
+    ).to(x.dtype)
+    view = roomy.unflatten(dim, (x.shape[dim], 2)).select(dim + 1, 0)[..., : x.shape[-1]]
+    view.copy_(x)
+    return view
+
+
+@pytest.mark.parametrize("spec", [DECODE, VERIFY], ids=name_of)
+def test_strides_of_every_kind(spec: KernelSpec, emulated: Any) -> None:
+    """Pools with gaps, inputs that are slices of a wider tensor, int64 indices with a stride: the same bits."""
+    case = case_of(spec)
+    plain, roomy = case.tensors(), case.tensors()
+    for name in ("state", "record_left0", "record_k", "q", "k", "v"):
+        if name in roomy:
+            roomy[name] = strided(roomy[name], 1, 16)
+    for name in ("a", "b", "A_log"):
+        roomy[name] = strided(roomy[name], 0, 0) if roomy[name].ndim == 1 else strided(roomy[name], 0, 3)
+    for name in {"slots", "rings", "lengths"} & roomy.keys():
+        wide = torch.full((len(roomy[name]), 3), 77, dtype=torch.int64)
+        wide[:, 1] = roomy[name]
+        roomy[name] = wide[:, 1]
+    for given in (plain, roomy):
+        emulated(spec)(*arguments_of(spec, given))
+    for name in case.before:
+        if name not in ("slots", "rings", "lengths"):
+            assert same_bits(roomy[name], plain[name]), name
+
+
+def test_slots_out_of_range_are_reported_and_padded(emulated: Any) -> None:
+    case = case_of(DECODE)
+    for slots in (torch.int32, torch.int64):
+        given = case.tensors()
+        given["slots"] = given["slots"].to(slots)
+        given["slots"][1] = case.P if slots == torch.int32 else int(given["slots"][1]) + 2**32
+        emulated(DECODE)(*arguments_of(DECODE, given))
+        assert not given["out"][1].any()
+        assert int(given["cursors"][FAULT, case.P]) == FAULT_SLOT
+        assert int(given["cursors"][BASE, case.P]) == int(given["slots"][1]) % 2**32
+        gone = int(case.before["slots"][1])
+        assert same_bits(given["state"][gone], case.before["state"][gone])
+        assert int(given["cursors"][COUNT, case.P]) == 0
+
+
+def test_lengths_out_of_range_count_as_nothing(emulated: Any) -> None:
+    case = case_of(VERIFY)
+    for length in (-1, VERIFY.window + 1):
+        given = case.tensors()
+        given["lengths"][1] = length
+        emulated(VERIFY)(*arguments_of(VERIFY, given))
+        slot = int(given["slots"][1])
+        assert not given["out"][1].any()
+        assert given["cursors"][[WINDOW, FAULT], slot].tolist() == [0, FAULT_LENGTH]
+        assert same_bits(given["state"][slot], case.before["state"][slot])
+
+
+def test_an_empty_batch_launches_nothing(emulated: Any) -> None:
+    given = case_of(DECODE).tensors()
+    for name in ("slots", "rings", "q", "k", "v", "a", "b", "out"):
+        given[name] = given[name][:0]
+    emulated(DECODE)(*arguments_of(DECODE, given))
+
+
+def test_a_missing_thread_is_noticed(tmp_path: Path) -> None:
+    """The emulator's own test: a shuffle in a branch that not all lanes take."""
+    low = lowered(DECODE)
+    broken = re.sub(
+        r"(\n\s*)(\S+ = \(\S+ \+ __shfl_xor_sync[^\n]*;)", r"\1if (threadIdx.x % 32 < 16) {\2}", low.source, count=1
+    )
+    assert broken != low.source
+    kernel = Emulated(
+        DECODE, space.default(DECODE, SM90), SM90, Lowered(**{**low.__dict__, "source": broken}), tmp_path
+    )
+    with pytest.raises(RuntimeError, match="do not reach"):
+        kernel(*arguments_of(DECODE, case_of(DECODE).tensors()))
+
+
+@pytest.mark.parametrize("window", [0, 8])
+@pytest.mark.parametrize("form", ["decode", "step", "flush", "verify"])
+def test_legal_space(form: str, window: int) -> None:
+    if (form == "verify") != (window > 0):
+        return
+    for tgt in CUDA:
+        for layout in ("VK", "KV"):
+            spec = qwen3_next(form, window=window, layout=layout)
+            legal = space.legal(spec, tgt)
+            assert len(legal) >= 12
+            assert space.default(spec, tgt) in legal
+            assert all(Geometry(spec, s).shared_bytes <= tgt.shared_limit for s in legal)
+    assert len(space.legal(spec_of("advance"), SM90)) >= 12
+
+
+@pytest.mark.parametrize("K", [16, 32, 64, 80, 96, 100, 128, 192, 256])
+def test_every_width_has_schedules(K: int) -> None:
+    for form, state, layout in (("decode", "float32", "VK"), ("verify", "float16", "KV")):
+        spec = spec_of(
+            form, K=K, V=K, state=state, layout=layout, buffer=64, kv_only=64, window=16 if form == "verify" else 0
+        )
+        for tgt in CUDA:
+            assert space.default(spec, tgt) in space.legal(spec, tgt)
+
+
+def assert_clean(spec: KernelSpec, target_name: str) -> None:
+    binary, low = cubin(spec, target_name), lowered(spec, target_name)
+    assert binary.data[:4] == b"\x7fELF"
+    assert binary.resources["spill_bytes"] == 0
+    assert binary.resources["stack_bytes"] == 0
+    # Shared arrays do not share addresses: the barriers of the templates are placed for that.
+    geometry = Geometry(spec, space.default(spec, target(target_name)))
+    assert low.shared >= geometry.shared_bytes
+    assert "__sync_thread_partial" not in low.source
+
+
+def state_accesses(source: str) -> set[str]:
+    """The types through which the state is read and written."""
+    return set(re.findall(r"\*\((\w+)\*\)\(state \+", source)) | set(
+        re.findall(r"= state\[|\bstate\[[^=;]*\] = ", source)
+    )
+
+
+@pytest.mark.parametrize(("form", "window"), [("decode", 0), ("flush", 0), ("verify", 4)])
+def test_cubin_is_clean(form: str, window: int) -> None:
+    spec = qwen3_next(form, window=window)
+    assert_clean(spec, "sm_90a")
+    assert state_accesses(lowered(spec).source) == {"float4"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("state", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize(
+    ("form", "window"), [("decode", 0), ("step", 0), ("flush", 0), ("verify", 2), ("verify", 4), ("verify", 8)]
+)
+@pytest.mark.parametrize("target_name", [t.name for t in CUDA])
+def test_every_cubin_is_clean(form: str, window: int, state: str, target_name: str) -> None:
+    spec = qwen3_next(form, window=window, state=state)
+    assert_clean(spec, target_name)
+    assert state_accesses(lowered(spec, target_name).source) == {"float4" if state == "float32" else "uint4"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", ["VK", "KV"])
+@pytest.mark.parametrize("K", [16, 32, 64, 80, 96, 100, 128, 192, 256])
+def test_every_width_compiles(K: int, layout: str) -> None:
+    for form, window in (("step", 0), ("verify", 3)):
+        spec = spec_of(form, K=K, V=K, window=window, layout=layout, state="float16", buffer=16)
+        assert cubin(spec).data[:4] == b"\x7fELF"
