@@ -7,6 +7,7 @@ import functools
 import json
 import math
 import statistics
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -227,7 +228,8 @@ class FoldCounter:
     """A logits processor that changes nothing and counts how often a row's records became fewer: its folds."""
 
     def __init__(self, handle: Any) -> None:
-        self.handle, self.folds, self._before = handle, 0, None
+        self.handle, self.folds = handle, 0
+        self._before: Tensor | None = None
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         (rows,) = self.handle.live
@@ -360,8 +362,8 @@ def show(report: Report, path: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console()
-    columns = ("form", "heads", "candidates", "chosen, us", "best", "median", "of a plain read", "schedule")
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    columns = ("form", "heads", "tried", "chosen, us", "best", "median", "of read", "schedule")
     tuned = Table(*columns, title=f"Tuned for {report.facts['device']}", title_justify="left")
     for o in report.facts["tuned"]:
         schedule = ", ".join(f"{name} {value}" for name, value in o["schedule"].items() if name != "kind")
