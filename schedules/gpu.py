@@ -1,4 +1,5 @@
-"""The CUDA templates: decode, step, verify (:func:`window`), flush and the cursor forms as TileLang programs at thread level."""
+"""The CUDA templates: decode, step, verify (:func:`window`), flush and the cursor forms as TileLang programs at thread
+level."""
 
 from __future__ import annotations
 
@@ -73,7 +74,8 @@ def place(geo: Geometry, a: Any, block: Any, thread: Any) -> Cell:
 
 
 def assume_strides(spec: KernelSpec, a: Any) -> None:
-    """What the host checks of the free strides. Not a macro, which would give the facts names and so hide them from TileLang."""
+    """What the host checks of the free strides. Not a macro, which would give the facts names and so hide them from
+    TileLang."""
     for fact in common.assumptions(spec, a):
         T.evaluate(T.assume(fact))
 

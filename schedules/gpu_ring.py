@@ -1,7 +1,8 @@
 """Records of the ring on CUDA: how they are read, weighted by the decays after them, and folded into the state.
 
-Lane l of every group carries one record of a chunk of ``lanes``: its weight and the rows of its left vectors that the group holds. The
-right vectors, which all groups need, are dealt to the groups. Chunks are walked from the newest to the oldest.
+Lane l of every group carries one record of a chunk of ``lanes``: its weight and the rows of its left vectors that the
+group holds. The right vectors, which all groups need, are dealt to the groups. Chunks are walked from the newest to
+the oldest.
 """
 
 from __future__ import annotations
@@ -32,9 +33,11 @@ from kvbuffer_codegen.schedules.space_gpu import ceil_div
 class Ring:
     """Registers for records.
 
-    lefts      [rank * rows] left vectors of the carried record        decay, value_decay   [1], [rows] log-decay of the carried record,
-    rights     [rank * columns] right vectors of one record                                  then the sum of those after it
-    leaves     what rights and decays are built from                   carry, value_carry   the sum over the chunks walked
+    leaves                what right vectors and decays are built from
+    lefts                 [rank * rows] left vectors of the carried record
+    rights                [rank * columns] right vectors of one record
+    decay, value_decay    [1], [rows] log-decay of the carried record, then the sum of those after it
+    carry, value_carry    the sum over the chunks walked
     """
 
     leaves: Leaves
@@ -97,7 +100,8 @@ def clear_carry(ring: Ring) -> None:
 
 @T.macro
 def load_lefts(cell: Cell, ring: Ring, j: Any, n: Any, into: Any, at: int) -> None:
-    """Record ``j``'s left vectors to ``into[at ...]`` and its log-decays over V and of the head; zeros where there is no such record."""
+    """Record ``j``'s left vectors to ``into[at ...]`` and its log-decays over V and of the head; zeros where there is
+    no such record."""
     g = cell.geo
     layout = cell.spec.record_layout
     ring.decay[0] = ZERO
@@ -113,12 +117,11 @@ def load_lefts(cell: Cell, ring: Ring, j: Any, n: Any, into: Any, at: int) -> No
                 layout.log_decay_scalar, 0, lambda node: number_at(cell.record(node.value, j))
             )
         if layout.log_decay_value is not None:
-            load_value_decay(cell, ring, j)
+            load_value_decay(cell, ring, layout.log_decay_value, j)
 
 
 @T.macro
-def load_value_decay(cell: Cell, ring: Ring, j: Any) -> None:
-    value = cell.spec.record_layout.log_decay_value
+def load_value_decay(cell: Cell, ring: Ring, value: Expr, j: Any) -> None:
     if value.op == "field":
         load_rows(cell, ring.value_decay, 0, cell.record(value.value, j), access(cell.spec, value.value, cell.geo.rows))
     else:
@@ -163,9 +166,11 @@ def load_right(cell: Cell, ring: Ring, j: Any) -> None:
 
 @T.macro
 def stage_rights(cell: Cell, ring: Ring, first: Any, n: Any) -> None:
-    """Right vectors of records first .. first + lanes - 1 to shared memory, weighted where a log-decay over K is after them.
+    """Right vectors of records first .. first + lanes - 1 to shared memory, weighted where a log-decay over K is after
+    them.
 
-    Ends with a barrier. Shared ``decay`` holds the sum over the newer chunks of the log-decay over K, and gains this chunk's.
+    Ends with a barrier. Shared ``decay`` holds the sum over the newer chunks of the log-decay over K, and gains this
+    chunk's.
     """
     g = cell.geo
     key = cell.spec.record_layout.log_decay_key
@@ -209,7 +214,8 @@ def clear_key_decay(cell: Cell) -> None:
 
 @T.macro
 def sum_records(cell: Cell, ring: Ring, into: Any) -> None:
-    """``into[rows * columns]`` = sum over the row's records of weight * left (x) right, in float32; at least one record is there."""
+    """``into[rows * columns]`` = sum over the row's records of weight * left (x) right, in float32; at least one
+    record is there."""
     g = cell.geo
     n = cell.count
     for i in T.unroll(g.rows * g.columns):

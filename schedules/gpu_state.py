@@ -1,4 +1,5 @@
-"""The state tile on CUDA: to registers, folded, and back, 16 bytes an access where K (layout VK) or V (KV) allows it."""
+"""The state tile on CUDA: to registers, folded, and back, 16 bytes an access where K (layout VK) or V (KV) allows
+it."""
 
 from __future__ import annotations
 
@@ -96,7 +97,8 @@ def store_state(cell: Cell, state: Any, write: bool) -> None:
 def fold(cell: Cell, ring: Ring, state: Any, kv_only: Any, write: bool) -> None:
     """``state`` = the folded checkpoint as it is stored: the records' sum, and the decayed checkpoint added to it once.
 
-    A kv_only row has no checkpoint, and none is read. The sum takes the registers of the state, which is loaded after it.
+    A kv_only row has no checkpoint, and none is read. The sum takes the registers of the state, which is loaded after
+    it.
     """
     g = cell.geo
     sum_records(cell, ring, state)

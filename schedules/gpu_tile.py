@@ -1,7 +1,8 @@
 """What the CUDA templates share: a block's place, a lane's columns, sums over lanes, leaves in registers.
 
-Everything is at thread level: shapes of registers are those of :class:`~kvbuffer_codegen.schedules.space_gpu.Geometry`, and loops over
-registers unroll. A macro that shuffles is called by whole warps only.
+Everything is at thread level: shapes of registers are those of
+:class:`~kvbuffer_codegen.schedules.space_gpu.Geometry`, and loops over registers unroll. A macro that shuffles is
+called by whole warps only.
 """
 
 from __future__ import annotations
@@ -34,9 +35,11 @@ class Place:
 
 @dataclass
 class Cell:
-    """One block: value head ``hv`` (key head ``hk``) of batch row ``b``, V rows ``first_row`` .. of one tile; and one of its threads.
+    """One block: value head ``hv`` (key head ``hk``) of batch row ``b``, V rows ``first_row`` .. of one tile; and one
+    of its threads.
 
-    ``lead`` indexes the axes that a flush has in front (its layer). ``slot`` and ``ring`` are in range wherever they are used.
+    ``lead`` indexes the axes that a flush has in front (its layer). ``slot`` and ``ring`` are in range wherever they
+    are used.
     """
 
     geo: Geometry
@@ -145,7 +148,8 @@ def leaves_of(exprs: Iterable[Expr | None], *ops: str) -> list[Expr]:
 
 
 def access(spec: KernelSpec, name: str, contiguous: int) -> int:
-    """Elements of one access to tensor ``name`` where ``contiguous`` neighbours are wanted: as many as its alignment allows."""
+    """Elements of one access to tensor ``name`` where ``contiguous`` neighbours are wanted: as many as its alignment
+    allows."""
     argument = next(a for a in signature(spec) if a.name == name)
     assert isinstance(argument, TensorArg)
     return max(
@@ -156,8 +160,9 @@ def access(spec: KernelSpec, name: str, contiguous: int) -> int:
 
 
 def halving(count: int, lanes: int) -> list[tuple[int, int]]:
-    """Steps (mask, half) that sum ``count`` values over ``lanes`` lanes: while several are left, a lane sends one half of them and
-    keeps the other, so that each step halves the work; half 0 is a plain butterfly step on the one value left."""
+    """Steps (mask, half) that sum ``count`` values over ``lanes`` lanes: while several are left, a lane sends one half
+    of them and keeps the other, so that each step halves the work; half 0 is a plain butterfly step on the one value
+    left."""
     steps, mask = [], lanes // 2
     while mask:
         steps.append((mask, count // 2))
@@ -169,8 +174,8 @@ def halving(count: int, lanes: int) -> list[tuple[int, int]]:
 def sum_lanes(cell: Cell, values: Any, at: int, count: int) -> None:
     """Sum ``values[at : at + count]`` (a power of two of them) over the lanes of a group.
 
-    With count <= lanes, lane l ends with the sum of value ``l // (lanes / count)`` in ``values[at]``; with more, with ``count / lanes``
-    sums from value ``l * count / lanes`` on.
+    With count <= lanes, lane l ends with the sum of value ``l // (lanes / count)`` in ``values[at]``; with more, with
+    ``count / lanes`` sums from value ``l * count / lanes`` on.
     """
     for mask, half in halving(count, cell.geo.lanes):
         if half > 0:
@@ -184,7 +189,8 @@ def sum_lanes(cell: Cell, values: Any, at: int, count: int) -> None:
 
 @T.macro
 def suffix_sum(cell: Cell, value: Any, carry: Any, i: Any) -> None:
-    """``value[i]``, one number a lane, becomes the sum of the later lanes' numbers and ``carry[i]``, which then gains them all.
+    """``value[i]``, one number a lane, becomes the sum of the later lanes' numbers and ``carry[i]``, which then gains
+    them all.
 
     Sums run from the newest backwards and are never a difference, so that -inf (a decay of exactly 0) stays exact.
     """

@@ -1,7 +1,8 @@
-"""The tokens of a call on CUDA: their vectors over K, their numbers, what they append, and their scores against records.
+"""The tokens of a call on CUDA: their vectors over K, their numbers, what they append, and their scores against
+records.
 
-One token stays in every lane's registers (each group computes it for itself: no barrier). The tokens of a window are dealt to the
-groups and pass through shared memory.
+One token stays in every lane's registers (each group computes it for itself: no barrier). The tokens of a window are
+dealt to the groups and pass through shared memory.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ MOST_SCORES = 32  #: scores of one record that a lane sums at a time
 
 @dataclass
 class Token:
-    """Registers of one token: its leaves, [reads * columns] read vectors, [rank * columns] right vectors, [columns] log-decay over K."""
+    """Registers of one token: its leaves, [reads * columns] read vectors, [rank * columns] right vectors, [columns]
+    log-decay over K."""
 
     leaves: Leaves
     reads: Any
@@ -126,7 +128,8 @@ def append_token(cell: Cell, token: Token, t: Any) -> None:
 
 @T.macro
 def share_window(cell: Cell, token: Token, length: Any) -> None:
-    """Compute the window's tokens, a group each, and put their vectors and numbers into shared memory. Ends with a barrier."""
+    """Compute the window's tokens, a group each, and put their vectors and numbers into shared memory. Ends with a
+    barrier."""
     g = cell.geo
     for q in T.unroll(ceil_div(g.T, g.groups)):
         t = q * g.groups + cell.group
@@ -168,7 +171,8 @@ def read_vector(cell: Cell, token: Token, t: Any, i: int, into: Any) -> None:
 
 @T.macro
 def score_record(cell: Cell, token: Token, rights: Any, live: Any, row: Any) -> None:
-    """Scores of one record a group: its ``rights`` times every read vector, to row ``row`` of the shared scores where ``live``.
+    """Scores of one record a group: its ``rights`` times every read vector, to row ``row`` of the shared scores where
+    ``live``.
 
     Called by whole warps, whose groups hold different records.
     """
@@ -201,7 +205,8 @@ def score_record(cell: Cell, token: Token, rights: Any, live: Any, row: Any) -> 
 
 @T.macro
 def score_history(cell: Cell, token: Token, ring: Ring, n: Any) -> None:
-    """Scores of records 0 .. n - 1. Where a log-decay over K weighs them, chunks of them pass through shared memory, newest first."""
+    """Scores of records 0 .. n - 1. Where a log-decay over K weighs them, chunks of them pass through shared memory,
+    newest first."""
     g = cell.geo
     if g.key_decay:
         clear_key_decay(cell)
@@ -243,8 +248,9 @@ def score_window(cell: Cell, token: Token, ring: Ring, first: int) -> None:
 
 @T.macro
 def walk_window(cell: Cell, ring: Ring, first: int) -> None:
-    """As :func:`score_window` with a log-decay over K: a group pulls a read vector back through the tokens before it, newest first,
-    and leaves it weighted by all their decays, as records and checkpoint want it. Ends with a barrier."""
+    """As :func:`score_window` with a log-decay over K: a group pulls a read vector back through the tokens before it,
+    newest first, and leaves it weighted by all their decays, as records and checkpoint want it. Ends with a
+    barrier."""
     g = cell.geo
     vector = T.alloc_local((g.columns,), F32)
     value = T.alloc_local((1,), F32)

@@ -1,9 +1,10 @@
 """decode, step and verify on CUDA: the tokens of a row against checkpoint and records, solved one after another.
 
-    r_i(t) = w_t (e^{s_0} (S0 @ x_i) + sum_j e^{s_j} (b_j . x_i) a_j) + sum over earlier tokens m of the window of w_mt (b_m . x_i) a_m
+    r_i(t) = w_t (e^{s_0} (S0 @ x_i) + sum_j e^{s_j} (b_j . x_i) a_j) + sum over earlier tokens m of the window of w_mt
+    (b_m . x_i) a_m
 
-Every lane sums its columns of S0 @ x and its records' terms; one reduction over the lanes of a group sums both. What happens to a row:
-docs/architecture.md.
+Every lane sums its columns of S0 @ x and its records' terms; one reduction over the lanes of a group sums both. What
+happens to a row: docs/architecture.md.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import tilelang.language as T
-from tilelang import tvm
 
 from kvbuffer_codegen.ir.expr import Expr
 from kvbuffer_codegen.ir.forms import FORMS
@@ -92,17 +92,18 @@ def lower_row(cell: Cell, token: Token, rows: Rows, expr: Expr, t: Any) -> Any:
     def leaf(node: Expr) -> Any:
         if node.op == "scalar":
             return number_of(cell, token, node.value, t)
-        held = {"read": rows.reads, "left": rows.lefts}.get(node.op, rows.values)[
-            node.value if node.op in ("read", "left") else node
-        ]
-        return T.cast(held[t], F32)
+        buffer = (
+            {"read": rows.reads, "left": rows.lefts}[node.op][node.value] if node.op != "input" else rows.values[node]
+        )
+        return T.cast(buffer[t], F32)
 
     return common.lower(expr, leaf, cell.spec)
 
 
 @T.macro
 def carry_history(cell: Cell, ring: Ring, n: Any, lefts: Any) -> None:
-    """Weighted left vectors of the records that this lane carries, chunk by chunk from the newest, to ``lefts[slot, rank, rows]``."""
+    """Weighted left vectors of the records that this lane carries, chunk by chunk from the newest, to ``lefts[slot,
+    rank, rows]``."""
     g = cell.geo
     clear_carry(ring)
     for slot in reversed(range(ceil_div(cell.spec.history, g.lanes))):
@@ -147,7 +148,8 @@ def add_window(cell: Cell, rows: Rows, i: int, t: Any) -> None:
 
 @T.macro
 def solve_token(cell: Cell, token: Token, rows: Rows, t: Any) -> None:
-    """Left vectors of token ``t`` on the lane's own row, from its reads and the window before it; then the decays move on."""
+    """Left vectors of token ``t`` on the lane's own row, from its reads and the window before it; then the decays move
+    on."""
     g, program = cell.geo, cell.spec.program
     for i in list(range(g.reads)):
         rows.reads[i][t] = rows.reads[i][t] * rows.passed[0]
@@ -184,13 +186,12 @@ def write_token(cell: Cell, token: Token, rows: Rows, length: Any, t: Any) -> No
     if cell.owner:
         result = lower_row(cell, token, rows, cell.spec.program.output, t)
         cell.args.out[out_index(cell, t)] = T.cast(T.Select(t < length, result, ZERO), cell.spec.io)
-        if FORMS[cell.spec.form].appends:
-            if t < length:
-                for field in [f for f in cell.spec.record_layout.fields if f.axis == "V"]:
-                    target = cell.record(field.name, cell.count + t)
-                    target.tensor[(*target.where, cell.row + cell.own)] = T.cast(
-                        lower_row(cell, token, rows, field.expr, t), target.tensor.dtype
-                    )
+        if FORMS[cell.spec.form].appends and t < length:
+            for field in [f for f in cell.spec.record_layout.fields if f.axis == "V"]:
+                target = cell.record(field.name, cell.count + t)
+                target.tensor[(*target.where, cell.row + cell.own)] = T.cast(
+                    lower_row(cell, token, rows, field.expr, t), target.tensor.dtype
+                )
 
 
 @T.macro

@@ -1,7 +1,8 @@
 """CUDA schedules: how a [V, K] tile is dealt to threads. No compiler is imported here.
 
-A block owns ``block_v`` rows of one value head. ``lanes`` neighbouring threads of a warp (a *group*) share ``rows`` neighbouring rows, and
-each lane keeps the same ``columns`` columns of all of them in registers: *pieces* of ``piece`` contiguous columns, ``lanes * piece`` apart.
+A block owns ``block_v`` rows of one value head. ``lanes`` neighbouring threads of a warp (a *group*) share ``rows``
+neighbouring rows, and each lane keeps the same ``columns`` columns of all of them in registers: *pieces* of ``piece``
+contiguous columns, ``lanes * piece`` apart.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class GpuSchedule(Schedule):
     block_v       state rows of a block
     lanes         threads that share a row: a power of two inside a warp
     threads       threads of a block
-    ctas_per_sm   blocks that must fit a multiprocessor: bounds the registers of a thread at 65536 / (threads * ctas_per_sm)
+    ctas_per_sm   blocks that must fit a multiprocessor: a thread may have 65536 / (threads * ctas_per_sm) registers
     """
 
     kind: ClassVar[str] = "cuda"
@@ -118,7 +119,8 @@ class Geometry:
 
     @property
     def piece(self) -> int:
-        """Contiguous columns of a lane: 16 bytes of state in layout VK, four columns (of keys) in KV, one where K allows no more."""
+        """Contiguous columns of a lane: 16 bytes of state in layout VK, four columns (of keys) in KV, one where K
+        allows no more."""
         wanted = 16 // DTYPES[self.spec.state] if self.spec.layout == "VK" else 4
         return wanted if self.K % wanted == 0 else 1
 
@@ -182,7 +184,8 @@ class Geometry:
 
     @property
     def key_decay(self) -> bool:
-        """A log-decay over K weighs the right vectors themselves, channel by channel, so that they pass through shared memory."""
+        """A log-decay over K weighs the right vectors themselves, channel by channel, so that they pass through shared
+        memory."""
         return self.spec.record_layout.log_decay_key is not None
 
     def shared(self) -> dict[str, tuple[int, ...]]:

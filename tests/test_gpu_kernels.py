@@ -1,4 +1,5 @@
-"""CUDA kernels without a GPU: their real source runs in the emulator against the float64 oracle, and becomes clean cubins."""
+"""CUDA kernels without a GPU: their real source runs in the emulator against the float64 oracle, and becomes clean
+cubins."""
 
 from __future__ import annotations
 

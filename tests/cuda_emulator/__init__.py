@@ -1,4 +1,5 @@
-"""Runs the CUDA source of a kernel on this CPU (emulator.h): a kernel to call with CPU tensors, as the runtime's are with CUDA ones."""
+"""Runs the CUDA source of a kernel on this CPU (emulator.h): a kernel to call with CPU tensors, as the runtime's are
+with CUDA ones."""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ def compile_kernel(lowered: Lowered, folder: Path) -> ctypes.CDLL:
 class Emulated:
     """The kernel of ``spec``, called positionally with CPU tensors; each call checks the arguments as the launchers do.
 
-    ``descending``: threads run from the last to the first. Raises ``RuntimeError`` where threads wait for others in vain.
+    ``descending``: threads run from the last to the first. Raises ``RuntimeError`` where threads wait for others in
+    vain.
     """
 
     def __init__(self, spec: KernelSpec, schedule: Schedule, target: Target, lowered: Lowered, folder: Path):
