@@ -22,9 +22,9 @@ from kvbuffer_codegen import caches
 from kvbuffer_codegen.artifact import cpu_device, read_artifact
 from kvbuffer_codegen.index import Choice, read_index, update_index
 from kvbuffer_codegen.ir import oracle
-from kvbuffer_codegen.ir.forms import KernelSpec, cursor_spec
+from kvbuffer_codegen.ir.forms import KernelSpec
 from kvbuffer_codegen.ir.recurrences import gated_delta_rule
-from kvbuffer_codegen.runtime import Pool
+from kvbuffer_codegen.runtime import Pool, dispatcher
 
 ROOT = Path(__file__).parent.parent
 BACKENDS = ("reference", "cpu")
@@ -78,13 +78,18 @@ def build(spec: KernelSpec) -> Path:
 
 @pytest.fixture(params=BACKENDS)
 def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
-    """Where kernels come from: nowhere but the torch reference, or compiled ones for this CPU."""
+    """Where kernels come from: the torch reference alone, or compiled ones for this CPU, built as they are met."""
     return use(request.param, monkeypatch, tmp_path)
 
 
 def use(name: str, monkeypatch: pytest.MonkeyPatch, empty: Path) -> str:
     monkeypatch.setenv(caches.CACHE_VARIABLE, str(empty))
     monkeypatch.setenv(caches.PATH_VARIABLE, str(kernel_folder()) if name == "cpu" else "")
+    if name == "cpu":
+        select = dispatcher.select
+        monkeypatch.setattr(
+            dispatcher, "select", lambda spec, *rest, **more: build(spec) and select(spec, *rest, **more)
+        )
     return name
 
 
@@ -102,33 +107,9 @@ CONFIG: dict[str, Any] = {
 }
 
 
-def make_pool(backend: str, windows: tuple[int, ...] = (), **changes: Any) -> Pool:
-    """A pool of CONFIG with ``changes``; on compiled kernels of every form, verify for ``windows`` (max_window)."""
-    config = CONFIG | changes
-    if backend == "cpu":
-        for spec in specs_of(config, windows or (config["max_window"],)):
-            build(spec)
-    return Pool(**config)
-
-
-def specs_of(config: dict[str, Any], windows: tuple[int, ...]) -> Iterator[KernelSpec]:
-    (H, HV), (K, V) = config["heads"], config["dims"]
-    for form, window in [("decode", 0), ("step", 0), ("flush", 0), *(("verify", T) for T in windows)]:
-        yield KernelSpec(
-            form,
-            config["recurrence"].normal_form,
-            K,
-            V,
-            HV // H,
-            config["io"],
-            config["state"],
-            layout=config.get("layout", "VK"),
-            buffer=config["buffer"],
-            window=window,
-            kv_only=config.get("kv_only", 0),
-        )
-    yield cursor_spec("advance")
-    yield cursor_spec("commit")
+def make_pool(**changes: Any) -> Pool:
+    """A pool of CONFIG with ``changes``."""
+    return Pool(**(CONFIG | changes))
 
 
 class Streams:

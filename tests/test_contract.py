@@ -111,7 +111,7 @@ def poison(pool: Pool, live: list[int]) -> None:
 
 @pytest.mark.parametrize("form", ["decode", "step"])
 def test_tokens_with_padding_anywhere_and_slot_0_live(backend: str, form: str) -> None:
-    serving = Serving(make_pool(backend, form=form), [0, 3, 5])
+    serving = Serving(make_pool(form=form), [0, 3, 5])
     poison(serving.pool, serving.slots)
     before = snapshot(serving.pool)
     for order in ([-1, 0, 1, 2], [2, -1, -1, 0, 1], [1, 0, 2, -1], [0], [2, 1], [0, 1, 2, -1], [1, 2, 0], [-1, -1]):
@@ -132,7 +132,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_random_serving(backend: str, variant: str) -> None:
     """Ragged occupancies and lengths, zero accepted, folds during decode, verify and step, every form on every row."""
-    pool = make_pool(backend, form="decode", **VARIANTS[variant])
+    pool = make_pool(form="decode", **VARIANTS[variant])
     serving, random = Serving(pool, [0, 4, 2], tokens=90), np.random.default_rng(1)
     poison(pool, serving.slots)
     T = pool.max_window
@@ -153,7 +153,7 @@ def test_random_serving(backend: str, variant: str) -> None:
 
 
 def test_real_head_shape(backend: str) -> None:
-    serving = Serving(make_pool(backend, dims=(128, 128), slots=3, layers=1, form="decode"), [2, 0], tokens=12)
+    serving = Serving(make_pool(dims=(128, 128), slots=3, layers=1, form="decode"), [2, 0], tokens=12)
     serving.token("decode", [0, 1])
     serving.window([1, -1, 0], 4, [4, 4, 2], [3, 0, 0])
     for _ in range(5):
@@ -164,7 +164,7 @@ def test_real_head_shape(backend: str) -> None:
 @pytest.mark.parametrize("variant", ["float32", "window longer than buffer"])
 def test_two_thousand_tokens_by_speculation_equal_the_plain_recurrence(backend: str, variant: str) -> None:
     """Generations must not loop or drift where drafts are rejected at random. (The reference is slow: 300 tokens.)"""
-    pool, tokens = make_pool(backend, slots=2, layers=1, **VARIANTS[variant]), 2000 if backend == "cpu" else 300
+    pool, tokens = make_pool(slots=2, layers=1, **VARIANTS[variant]), 2000 if backend == "cpu" else 300
     serving, random = Serving(pool, [1], tokens=tokens + pool.max_window), np.random.default_rng(2)
     T = pool.max_window
     while serving.at[0] < tokens:
@@ -182,7 +182,7 @@ def gates(log_decay: float) -> tuple[float, float]:
 
 @pytest.mark.parametrize("log_decay", [0.0, -20.0, -np.inf])
 def test_log_decay(backend: str, log_decay: float) -> None:
-    serving = Serving(make_pool(backend, layers=1, form="decode"), [0, 1], tokens=30)
+    serving = Serving(make_pool(layers=1, form="decode"), [0, 1], tokens=30)
     a, A_log = gates(log_decay)
     serving.streams.inputs["a"][:, :, ::3] = a
     serving.streams.inputs["A_log"][:] = A_log
@@ -198,7 +198,7 @@ def test_log_decay(backend: str, log_decay: float) -> None:
 @pytest.mark.parametrize("A_log", [-20.0, 88.0, 100.0])
 @pytest.mark.parametrize("a", [-200.0, 100.0])
 def test_exp_of_A_log_overflowing_times_zero_is_no_nan(backend: str, A_log: float, a: float) -> None:
-    serving = Serving(make_pool(backend, layers=1, form="decode"), [0], tokens=12)
+    serving = Serving(make_pool(layers=1, form="decode"), [0], tokens=12)
     serving.streams.inputs["a"][:] = a
     serving.streams.inputs["A_log"][:] = A_log
     for _ in range(6):
@@ -207,7 +207,7 @@ def test_exp_of_A_log_overflowing_times_zero_is_no_nan(backend: str, A_log: floa
 
 
 def test_state_out_of_range_saturates(backend: str) -> None:
-    pool = make_pool(backend, **VARIANTS["16 bits, KV layout, kv_only"], layers=1)
+    pool = make_pool(**VARIANTS["16 bits, KV layout, kv_only"], layers=1)
     pool.load(1, torch.full((1, 4, 16, 16), 1e30))
     assert pool.materialize(1).max() == 65504
     inputs = Streams(pool, 1, 1).layer(0, [(0, 0)])
@@ -232,7 +232,7 @@ def decode_twice(pool: Pool, slots: Tensor, given: dict[str, Tensor]) -> Tensor:
 
 
 def test_indices_of_any_stride_and_both_widths(backend: str) -> None:
-    pool = make_pool(backend, form="decode")
+    pool = make_pool(form="decode")
     given = Streams(pool, 3, 1).layer(0, [(0, 0), (1, 0), (-1, 0), (2, 0)])
     plain = torch.tensor([3, 0, -1, 5], dtype=torch.int32)
     first = decode_twice(pool, plain, given)
@@ -245,7 +245,7 @@ def test_indices_of_any_stride_and_both_widths(backend: str) -> None:
 
 
 def test_an_int64_slot_whose_low_word_is_a_slot_is_out_of_range(backend: str) -> None:
-    pool = make_pool(backend, form="decode", layers=1)
+    pool = make_pool(form="decode", layers=1)
     before = snapshot(pool)
     slots = torch.tensor([2**32 + 1, -(2**32)])
     out = pool.decode(0, slots, **Streams(pool, 2, 1).layer(0, [(0, 0), (1, 0)]))
@@ -258,7 +258,7 @@ def test_an_int64_slot_whose_low_word_is_a_slot_is_out_of_range(backend: str) ->
 
 def test_packed_inputs(backend: str) -> None:
     """q, k and v cut out of one projection, gates out of another: bits as from separate ones."""
-    pool = make_pool(backend, form="decode")
+    pool = make_pool(form="decode")
     given = Streams(pool, 3, 1).layer(0, [(0, 0), (1, 0), (2, 0)])
     slots = torch.tensor([3, 0, 5])
     first = decode_twice(pool, slots, given)
@@ -277,7 +277,7 @@ def test_packed_inputs(backend: str) -> None:
 
 def test_updates_reach_a_pool_with_gaps_and_gaps_are_neither_read_nor_written(backend: str) -> None:
     """A pool whose slots are pages of something larger: updates must not vanish into a copy."""
-    plain, gapped = make_pool(backend, form="decode"), make_pool(backend, form="decode")
+    plain, gapped = make_pool(form="decode"), make_pool(form="decode")
     memory = gapped._memory
     wholes = []
     for name in ("state", *memory.fields):
@@ -302,7 +302,7 @@ def test_updates_reach_a_pool_with_gaps_and_gaps_are_neither_read_nor_written(ba
 
 
 def test_empty_batches(backend: str) -> None:
-    pool = make_pool(backend)
+    pool = make_pool()
     before = snapshot(pool)
     none = torch.empty(0, dtype=torch.int64)
     streams = Streams(pool, 1, 8)
@@ -323,8 +323,8 @@ def test_empty_batches(backend: str) -> None:
 
 def test_rings_have_an_index_of_their_own(backend: str) -> None:
     """State by cache slot, buffer by request."""
-    pool = make_pool(backend, form="decode", layers=1)
-    serving = Serving(make_pool(backend, form="decode", layers=1), [4, 1])
+    pool = make_pool(form="decode", layers=1)
+    serving = Serving(make_pool(form="decode", layers=1), [4, 1])
     pool.load([4, 1], serving.streams.start)
     slots, rings = torch.tensor([4, 1]), torch.tensor([0, 5])
     for t in range(9):
@@ -342,7 +342,7 @@ def test_rings_have_an_index_of_their_own(backend: str) -> None:
 
 
 def test_accepting_nothing_leaves_the_state_as_before_the_window(backend: str) -> None:
-    serving = Serving(make_pool(backend, form="decode"), [0, 1])
+    serving = Serving(make_pool(form="decode"), [0, 1])
     serving.token("decode", [0, 1])
     before = [serving.pool.materialize(slot) for slot in (0, 1)]
     serving.window([0, 1], 3, [3, 2], [0, 0])  # 1 + 3 records fit: nothing folds
@@ -353,7 +353,7 @@ def test_accepting_nothing_leaves_the_state_as_before_the_window(backend: str) -
 
 
 def test_accepting_nothing_after_a_fold_keeps_the_fold(backend: str) -> None:
-    serving = Serving(make_pool(backend, form="decode"), [0])
+    serving = Serving(make_pool(form="decode"), [0])
     for _ in range(3):
         serving.token("decode", [0])
     serving.window([0], 4, [4], [0])
@@ -364,7 +364,7 @@ def test_accepting_nothing_after_a_fold_keeps_the_fold(backend: str) -> None:
 
 @pytest.mark.parametrize("accepted", [-1, 4, 2**31 - 1])
 def test_accepted_out_of_range_counts_as_nothing(backend: str, accepted: int) -> None:
-    pool = make_pool(backend, layers=1)
+    pool = make_pool(layers=1)
     serving = Serving(pool, [5, 2])
     given = serving.streams.layer(0, [(0, 0), (1, 0)], 4)
     slots = torch.tensor([5, 2])
@@ -378,7 +378,7 @@ def test_accepted_out_of_range_counts_as_nothing(backend: str, accepted: int) ->
 
 @pytest.mark.parametrize("length", [-1, 5, 2**31 - 1])
 def test_length_out_of_range_counts_as_nothing(backend: str, length: int) -> None:
-    pool = make_pool(backend, layers=1)
+    pool = make_pool(layers=1)
     serving = Serving(pool, [5, 2])
     slots = torch.tensor([5, 2])
     out = pool.verify(0, slots, lengths=torch.tensor([4, length]), **serving.streams.layer(0, [(0, 0), (1, 0)], 4))
@@ -390,7 +390,7 @@ def test_length_out_of_range_counts_as_nothing(backend: str, length: int) -> Non
 
 
 def test_slot_out_of_range_is_ignored_and_reported(backend: str) -> None:
-    serving = Serving(make_pool(backend, form="decode", layers=1), [1])
+    serving = Serving(make_pool(form="decode", layers=1), [1])
     pool, before = serving.pool, snapshot(serving.pool)
     slots = torch.tensor([1, 6, -2])
     out = pool.decode(0, slots, **serving.streams.layer(0, [(0, 0), (0, 0), (0, 0)]))
@@ -405,7 +405,7 @@ def test_slot_out_of_range_is_ignored_and_reported(backend: str) -> None:
 
 
 def test_a_rejected_row_does_not_write_the_last_slot(backend: str) -> None:
-    serving = Serving(make_pool(backend), [2])
+    serving = Serving(make_pool(), [2])
     before = snapshot(serving.pool)
     serving.window([0, -1], 4, [4, 4], [2, 0])
     assert changed_slots(serving.pool, before) == {2}
@@ -413,7 +413,7 @@ def test_a_rejected_row_does_not_write_the_last_slot(backend: str) -> None:
 
 def test_a_second_commit_moves_nothing(backend: str) -> None:
     """Two owners of the cursor poison the ring. The pool refuses the second call; a replayed graph sets a fault."""
-    serving = Serving(make_pool(backend), [2])
+    serving = Serving(make_pool(), [2])
     serving.window([0], 4, [4], [3])
     pool, before = serving.pool, snapshot(serving.pool)
     with pytest.raises(OrderError, match="commit: no layer has run"):
@@ -431,7 +431,7 @@ def test_a_second_commit_moves_nothing(backend: str) -> None:
 def test_the_same_calls_give_the_same_bits(backend: str) -> None:
     states = []
     for _ in range(2):
-        serving = Serving(make_pool(backend, form="decode"), [0, 3])
+        serving = Serving(make_pool(form="decode"), [0, 3])
         outs = [out for _ in range(6) for out in serving.token("decode", [0, 1])]
         outs += serving.window([1, 0], 4, [4, 2], [4, 1])
         states.append((outs, snapshot(serving.pool)))
@@ -444,7 +444,7 @@ def test_the_same_calls_give_the_same_bits(backend: str) -> None:
 def test_a_row_does_not_depend_on_its_neighbours(backend: str, dims: tuple[int, int]) -> None:
     """One request right, several in a batch wrong: a row's bits are those of a batch of one, whoever its neighbours."""
     config = {"dims": dims, "layers": 1, "form": "decode"}
-    alone, among = (Serving(make_pool(backend, **config), [4, 1, 0], tokens=24) for _ in range(2))
+    alone, among = (Serving(make_pool(**config), [4, 1, 0], tokens=24) for _ in range(2))
     for serving in (alone, among):
         serving.pool.reset([1, 0])
     for slot in (0, 1):  # neighbours that overflow, and some that are not numbers
@@ -462,7 +462,7 @@ def test_a_row_does_not_depend_on_its_neighbours(backend: str, dims: tuple[int, 
 
 
 def test_one_row_in_a_window_of_unequal_lengths(backend: str) -> None:
-    alone, among = (Serving(make_pool(backend, layers=1), [4, 1, 0]) for _ in range(2))
+    alone, among = (Serving(make_pool(layers=1), [4, 1, 0]) for _ in range(2))
     for _ in range(4):
         (one,) = alone.window([0], 4, [3], [2])
         (many,) = among.window([1, -1, 0, 2], 4, [1, 4, 3, 4], [1, 0, 2, 0])
@@ -471,7 +471,7 @@ def test_one_row_in_a_window_of_unequal_lengths(backend: str) -> None:
 
 def test_verify_agrees_with_single_decodes(backend: str) -> None:
     """Speculative and plain outputs differ where two paths disagree: 1e-5 relative in float32, outputs and states."""
-    plain, drafted = (Serving(make_pool(backend, layers=1, form="decode"), [0]) for _ in range(2))
+    plain, drafted = (Serving(make_pool(layers=1, form="decode"), [0]) for _ in range(2))
     for _ in range(5):
         (window,) = drafted.window([0], 4, [4], [4])
         single = torch.stack([plain.token("decode", [0])[0] for _ in range(4)], dim=1)
@@ -486,7 +486,7 @@ def test_state_does_not_drift_with_16_bit_gates(backend: str) -> None:
     """beta near 1 and slow decay over 4,096 tokens (256 on the slow reference): an error of float32's size means that
     gates are computed in it."""
     pool, tokens = (
-        make_pool(backend, layers=1, slots=1, io="bfloat16", form="decode"),
+        make_pool(layers=1, slots=1, io="bfloat16", form="decode"),
         4096 if backend == "cpu" else 256,
     )
     serving = Serving(pool, [0], tokens=tokens)
@@ -503,7 +503,7 @@ def test_16_bit_state_is_no_worse_buffered_than_recurrent(backend: str) -> None:
     """A state rounded at every token degrades long generations; one rounded at every fold must do no worse."""
     errors, tokens = {}, 1024 if backend == "cpu" else 256
     for form in ("decode", "step"):
-        pool = make_pool(backend, layers=1, slots=1, state="bfloat16", form=form)
+        pool = make_pool(layers=1, slots=1, state="bfloat16", form=form)
         serving = Serving(pool, [0], tokens=tokens)
         serving.streams.inputs["a"].sub_(5)
         slots = torch.tensor([0])
@@ -516,7 +516,7 @@ def test_16_bit_state_is_no_worse_buffered_than_recurrent(backend: str) -> None:
 
 
 def test_windows_stay_closed_and_counts_in_range(backend: str) -> None:
-    serving = Serving(make_pool(backend, layers=1), [0, 1])
+    serving = Serving(make_pool(layers=1), [0, 1])
     for i in range(8):
         serving.window([0, 1], 4, [4, i % 5], [i % 4, 0])
         assert (serving.pool._cursors[WINDOW] == 0).all()
@@ -529,7 +529,7 @@ def test_windows_stay_closed_and_counts_in_range(backend: str) -> None:
 @pytest.mark.slow
 def test_more_than_65535_value_head_rows(backend: str) -> None:
     batch = 20000
-    pool = make_pool(backend, layers=1, slots=batch, form="decode")
+    pool = make_pool(layers=1, slots=batch, form="decode")
     few = Streams(pool, 1, 1)
     slots = torch.arange(batch - 1, -1, -1, dtype=torch.int32)
     given = {n: x if n in PARAMETERS else x.expand(batch, *x.shape[1:]) for n, x in few.layer(0, [(0, 0)]).items()}
@@ -544,7 +544,7 @@ def test_more_than_65535_value_head_rows(backend: str) -> None:
 @pytest.mark.slow
 def test_slots_beyond_32_bits(backend: str, tmp_path: Any) -> None:
     """State and ring offsets past 2^31 elements: a sparse file stands for a pool of tens of gigabytes."""
-    pool = make_pool(backend, layers=1, slots=3, form="decode")
+    pool = make_pool(layers=1, slots=3, form="decode")
     memory, far = pool._memory, 2**31 + 64
     for name in ("state", *memory.fields):
         old = memory.state if name == "state" else memory.fields[name]
