@@ -6,6 +6,7 @@ gives the same greedy tokens.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any
 
@@ -206,6 +207,20 @@ def test_a_cache_outlives_detach_and_attach(model: Any, prompts: Any, own: Any) 
         found += [feed(own[0][:, [next(steps)]]) for _ in range(2)]
     logits = torch.cat(found, dim=1).transpose(0, 1)
     assert distance(logits, own[1][1 : 1 + len(logits)]) < LOGITS
+
+
+def test_a_copied_cache_goes_its_own_way(model: Any, prompts: Any, own: Any) -> None:
+    """The way Transformers reuses a prompt: fill a cache once, deepcopy it for every continuation."""
+    with attach(model, form="decode", buffer=3):
+        feed = Feeder(model, prompts["attention_mask"])
+        feed(prompts["input_ids"], prompts["attention_mask"])
+        feed(own[0][:, PROMPT : PROMPT + 1])
+        copied = copy.deepcopy(feed.cache)
+        feed(own[0][:, :2])  # the first one continues otherwise, with a fold and a window
+        feed(own[0][:, :4])
+        feed.cache, feed.mask = copied, feed.mask[:, : PROMPT + 1]
+        logits = [feed(token)[:, 0] for token in own[0][:, PROMPT + 1 : PROMPT + 6].split(1, dim=1)]
+    assert distance(torch.stack(logits), own[1][2:7]) < LOGITS
 
 
 @pytest.mark.parametrize("length", [3, 30])

@@ -142,6 +142,8 @@ class BufferedLayer(LinearAttentionLayer):
     the cache (the model's own forward, after `detach` too) finds the true state.
     """
 
+    is_compileable = False  # the order of layers and the open window are kept in Python
+
     def __init__(self, rows: Rows, index: int, keeps_windows: bool) -> None:
         super().__init__()
         self.rows, self.index, self.keeps_windows = rows, index, keeps_windows
@@ -194,6 +196,12 @@ class BufferedLayer(LinearAttentionLayer):
             self.rows.settle()
             self.rows.reorder(beam_idx.tolist())
         super().reorder_cache(beam_idx)
+
+    def offload(self) -> None:
+        """Nothing leaves the device: the pool's rows are in use at every token."""
+
+    def prefetch(self) -> None:
+        """Nothing was offloaded."""
 
     def reset(self) -> None:
         if self.index == 0:
