@@ -22,6 +22,11 @@ class Order:
     def complete(self) -> bool:
         return all(self._ran)
 
+    @property
+    def between(self) -> bool:
+        """Whether the next layer call begins a step."""
+        return self.form is None or (self._dropped and self.complete)
+
     def before_load(self, layer: int) -> None:
         """States of one layer are set: not between its run and the end of the step."""
         self._known(layer)
@@ -33,7 +38,7 @@ class Order:
 
     def before_layer(self, form: str, layer: int) -> None:
         self._known(layer)
-        if self.form is None or (self._dropped and self.complete):
+        if self.between:
             return
         if self.complete:
             raise OrderError(f"{form} of layer {layer}: all layers ran {self.form}; call {self._closing()} first")
@@ -49,7 +54,7 @@ class Order:
             )
 
     def after_layer(self, form: str, layer: int) -> None:
-        if self._dropped and self.complete:
+        if self.between:
             self.close()
         self.form = form
         self._ran[layer] = True

@@ -406,7 +406,7 @@ class Pool:
 
     def _form(self, batch: int) -> str:
         """The form of this token step: chosen by its first layer from sizes that the host knows."""
-        if self._order.form in ("decode", "step"):
+        if self._order.form in ("decode", "step") and not self._order.between:
             return self._order.form
         return self._chosen_form(batch) if self.form == "auto" else self.form
 
@@ -477,7 +477,7 @@ class Pool:
             raise ValueError(
                 f"slots holds {', '.join(map(str, twice))} more than once; accepted: a slot once in a batch"
             )
-        if self._order.form is None:
+        if self._order.between:
             windows = self._cursors[WINDOW].tolist()
             still = [s for s in listed if windows[s]]
             if still:
