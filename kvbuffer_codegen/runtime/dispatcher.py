@@ -13,7 +13,7 @@ import functools
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,11 +24,12 @@ from kvbuffer_codegen import caches
 from kvbuffer_codegen.artifact import Artifact, ArtifactError, Device, fits, read_artifact
 from kvbuffer_codegen.index import INDEX, Choice, Index, read_index
 from kvbuffer_codegen.ir.forms import KernelSpec
+from kvbuffer_codegen.ir.recurrences import RECURRENCES
 from kvbuffer_codegen.runtime import ops
 from kvbuffer_codegen.runtime.arguments import kernel_spec
 from kvbuffer_codegen.runtime.errors import KernelError
 from kvbuffer_codegen.runtime.loader import describe, load_artifact
-from kvbuffer_codegen.runtime.policy import Override, policy
+from kvbuffer_codegen.runtime.policy import policy
 from kvbuffer_codegen.runtime.reference import ReferenceKernel
 
 #: What stands for an artifact where the torch reference serves.
@@ -53,10 +54,34 @@ class Decision(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Call:
+    """``batch`` rows of ``heads`` (H, HV) through the kernel of ``spec``."""
+
+    spec: KernelSpec
+    device: torch.device
+    batch: int
+    heads: tuple[int, int]
+
+    @property
+    def rows(self) -> int:
+        """Value-head rows, which choices are keyed by."""
+        return self.batch * self.heads[1]
+
+
+@dataclass(frozen=True)
 class _Candidate:
     folder: Path
     digest: str | None
     why: str
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Without an artifact, ``why`` says who asked for the reference. ``reasons``: against what was refused before."""
+
+    artifact: Artifact | None
+    why: str
+    reasons: list[str]
 
 
 _pins: dict[str, Artifact] = {}
@@ -65,31 +90,32 @@ _warned: set[str] = set()
 
 
 def find(*, device: torch.device | str = "cpu", batch: int = 1, strict: bool = False, **key: Any) -> Artifact:
-    """The artifact that serves ``batch`` rows of the kernel that ``key`` describes (:func:`kernel_spec`).
+    """The artifact that serves ``batch`` rows of the kernel that ``key`` describes
+    (:func:`~kvbuffer_codegen.runtime.arguments.kernel_spec`).
 
     Raises :class:`MissingKernelError` where there is none: the reference is no artifact.
     """
-    spec, rows = kernel_spec(**key), batch * key.get("heads", (1, 1))[1]
-    artifact, _, reasons = _search(spec, torch.device(device), rows, strict)
-    if artifact is None:
-        raise MissingKernelError(_missing(spec, torch.device(device), reasons))
-    return artifact
+    call = _call(device, batch, key)
+    found = _search(call, strict)
+    if found.artifact is None:
+        raise MissingKernelError(_missing(call, found))
+    return found.artifact
 
 
 def which(*, device: torch.device | str = "cpu", batch: int = 1, strict: bool = False, **key: Any) -> Decision:
     """What would serve the call, and why. Arguments as :func:`find`; nothing is loaded and nothing warns."""
-    spec, rows = kernel_spec(**key), batch * key.get("heads", (1, 1))[1]
-    artifact, why, reasons = _search(spec, torch.device(device), rows, strict)
-    if artifact is None:
-        return Decision(REFERENCE, why or _missing(spec, torch.device(device), reasons))
-    return Decision(artifact.folder, why)
+    call = _call(device, batch, key)
+    found = _search(call, strict)
+    if found.artifact is None:
+        return Decision(REFERENCE, found.why or _missing(call, found))
+    return Decision(found.artifact.folder, found.why)
 
 
 def pin(key: KernelSpec | Mapping[str, Any], artifact: Artifact | Path | str | None) -> None:
     """From now on ``artifact`` (a folder) serves ``key``, on every device that it fits; None takes a pin back.
 
-    ``key``: a spec, or a mapping with the arguments of :func:`kernel_spec`. Pools that have looked the kernel up keep
-    what they have. Raises ``ArtifactError`` where the artifact is damaged or is another kernel.
+    ``key``: a spec, or a mapping with the arguments of ``kernel_spec``. Pools that have looked the kernel up keep what
+    they have. Raises ``ArtifactError`` where the artifact is damaged or is another kernel.
     """
     spec = key if isinstance(key, KernelSpec) else kernel_spec(**key)
     if artifact is None:
@@ -101,23 +127,30 @@ def pin(key: KernelSpec | Mapping[str, Any], artifact: Artifact | Path | str | N
 
 
 def select(
-    spec: KernelSpec, device: torch.device, rows: int, *, strict: bool = False, batch_invariant: bool = False
+    spec: KernelSpec,
+    device: torch.device,
+    batch: int,
+    heads: tuple[int, int],
+    *,
+    strict: bool = False,
+    batch_invariant: bool = False,
 ) -> str:
-    """Load the kernel that serves ``rows`` value-head rows, and return the name that operators call it by.
+    """Load the kernel that serves ``batch`` rows of ``heads``, and return the name that operators call it by.
 
     Falls back to the torch reference, warning once for each key and device, or with ``strict`` raises
-    :class:`MissingKernelError`.
+    :class:`MissingKernelError`. ``batch_invariant``: the same kernel for every batch.
     """
-    artifact, why, reasons = _search(spec, device, ANY_BATCH if batch_invariant else rows, strict)
-    if artifact is not None:
+    call = Call(spec, device, batch, heads)
+    found = _search(call, strict, ANY_BATCH if batch_invariant else call.rows)
+    if found.artifact is not None:
         try:
-            return _load(artifact, device)
+            return _load(found.artifact, device)
         except (ArtifactError, KernelError) as error:
             if strict:
                 raise
-            why, reasons = "", [*reasons, str(error)]
-    if not why:  # nobody asked for the reference
-        text = _missing(spec, device, reasons)
+            found = _Found(None, "", [*found.reasons, str(error)])
+    if not found.why:  # nobody asked for the reference
+        text = _missing(call, found)
         if strict:
             raise MissingKernelError(text)
         _warn(f"{spec.name} on {device.type}", text)
@@ -126,9 +159,15 @@ def select(
 
 
 def token_form(
-    decode: KernelSpec, step: KernelSpec, device: torch.device, rows: int, *, batch_invariant: bool = False
+    decode: KernelSpec,
+    step: KernelSpec,
+    device: torch.device,
+    batch: int,
+    heads: tuple[int, int],
+    *,
+    batch_invariant: bool = False,
 ) -> str:
-    """ "decode" or "step": the form of a token step of ``rows`` value-head rows, for all its layers.
+    """ "decode" or "step": the form of a token step of ``batch`` rows, for all its layers.
 
     The policy file's word, else the form whose chosen kernel was measured to be faster on this device at the nearest
     number of rows, else (nothing measured, or ``batch_invariant``) decode.
@@ -136,19 +175,16 @@ def token_form(
     told = policy().form
     if told != "auto" or batch_invariant:
         return "decode" if told == "auto" else told
-    times = []
-    for spec in (decode, step):
-        artifact, _, _ = _search(spec, device, rows, False)
-        times.append(_measured(artifact, device, rows))
-    slow, fast = times
-    return "step" if slow is not None and fast is not None and fast < slow else "decode"
+    calls = [Call(spec, device, batch, heads) for spec in (decode, step)]
+    buffered, recurrent = (_measured(_search(call, False).artifact, call) for call in calls)
+    return "step" if buffered is not None and recurrent is not None and recurrent < buffered else "decode"
 
 
-def _measured(artifact: Artifact | None, device: torch.device, rows: int) -> float | None:
-    """Microseconds of the newest timing on this device at the number of rows nearest to ``rows``."""
+def _measured(artifact: Artifact | None, call: Call) -> float | None:
+    """Microseconds of the newest timing on this device at the number of rows nearest to the call's."""
     if artifact is None:
         return None
-    name = describe(device).name
+    name = _describe(call.device).name
     timings = [
         e["result"]
         for e in artifact.manifest["evidence"]
@@ -156,23 +192,35 @@ def _measured(artifact: Artifact | None, device: torch.device, rows: int) -> flo
     ]
     if not timings:
         return None
-    nearest = min(abs(t["rows"] - rows) for t in timings)
-    return float([t["us"] for t in timings if abs(t["rows"] - rows) == nearest][-1])
+    nearest = min(abs(t["rows"] - call.rows) for t in timings)
+    return float([t["us"] for t in timings if abs(t["rows"] - call.rows) == nearest][-1])
 
 
 # --- the chain
 
 
-def _search(spec: KernelSpec, device: torch.device, rows: int, strict: bool) -> tuple[Artifact | None, str, list[str]]:
-    """(artifact, why, reasons against the others); without an artifact, ``why`` says who asked for the reference."""
-    if spec.name in _pins:
-        return _pins[spec.name], "pinned", []
+def _call(device: torch.device | str, batch: int, key: Mapping[str, Any]) -> Call:
+    return Call(kernel_spec(**key), torch.device(device), batch, key.get("heads") or (1, 1))
+
+
+def _search(call: Call, strict: bool, rows: int | None = None) -> _Found:
+    """The first artifact of the chain that may run on the device. ``rows``: looked up instead of the call's own."""
+    spec, rows = call.spec, call.rows if rows is None else rows
+    machine = _describe(call.device)
+    reasons: list[str] = []
+    pinned = _pins.get(spec.name)
+    if pinned is not None:
+        reason = fits(pinned.manifest, machine)
+        if reason is None:
+            return _Found(pinned, "pinned", reasons)
+        reasons.append(f"the pinned {pinned.folder}: {reason}")
     override = policy().override(spec, rows)
     if override is not None and override.artifact is None:
-        return None, f"the policy file {policy().path} asks for the reference", []
-    reasons: list[str] = []
-    machine = describe(device)
-    for candidate in _candidates(spec, machine, rows, strict, override, reasons):
+        return _Found(None, f"the policy file {policy().path} asks for the reference", reasons)
+    candidates = _choices(spec, machine, rows, strict, reasons)
+    if override is not None and override.artifact is not None:
+        candidates.insert(0, _Candidate(override.artifact, None, f"the policy file {policy().path} says so"))
+    for candidate in candidates:
         try:
             artifact = read_artifact(candidate.folder, candidate.digest)
             _check_is(spec, artifact)
@@ -181,19 +229,17 @@ def _search(spec: KernelSpec, device: torch.device, rows: int, strict: bool) -> 
             continue
         reason = fits(artifact.manifest, machine)
         if reason is None:
-            return artifact, candidate.why, reasons
+            return _Found(artifact, candidate.why, reasons)
         reasons.append(f"{candidate.folder}: {reason}")
-    return None, "", reasons
+    return _Found(None, "", reasons)
 
 
-def _candidates(
-    spec: KernelSpec, device: Device, rows: int, strict: bool, override: Override | None, reasons: list[str]
-) -> Iterator[_Candidate]:
-    if override is not None and override.artifact is not None:
-        yield _Candidate(override.artifact, None, f"the policy file {policy().path} says so")
+def _choices(spec: KernelSpec, machine: Device, rows: int, strict: bool, reasons: list[str]) -> list[_Candidate]:
+    """What indexes choose for this key and architecture, best first: tuned for this device, for another one, never
+    tuned; of these the bucket of ``rows`` or the nearest; of these the first folder of the search path."""
     folders = [caches.shipped_folder()] if strict else caches.search_path()
     key = spec.key()
-    found: list[tuple[Any, _Candidate]] = []
+    found = []
     for place, folder in enumerate(folders):
         try:
             index = _index(folder, _stamp(folder))
@@ -201,20 +247,15 @@ def _candidates(
             reasons.append(str(error))
             continue
         for choice in index.choices:
-            if choice.capability != device.capability or any(choice.key.get(k) != v for k, v in key.items()):
+            if choice.capability != machine.capability or any(choice.key.get(k) != v for k, v in key.items()):
                 continue
-            here = choice.device == device.name
+            untuned = choice.default and not choice.device
+            level = 0 if choice.device == machine.name else 2 if untuned else 1
             distance = _distance(choice, rows)
-            order = (not here, distance, bool(choice.device), place, choice.artifact)
-            found.append(
-                (
-                    order,
-                    _Candidate(
-                        folder / choice.artifact, index.artifacts[choice.artifact], _why(choice, here, distance, folder)
-                    ),
-                )
-            )
-    yield from (candidate for _, candidate in sorted(found, key=lambda pair: pair[0]))
+            why = f"{_origin(choice, level)}{', the nearest bucket' if distance else ''}, in {folder}"
+            candidate = _Candidate(folder / choice.artifact, index.artifacts[choice.artifact], why)
+            found.append(((level, distance, place, choice.artifact), candidate))
+    return [candidate for _, candidate in sorted(found, key=lambda pair: pair[0])]
 
 
 def _distance(choice: Choice, rows: int) -> int:
@@ -223,15 +264,13 @@ def _distance(choice: Choice, rows: int) -> int:
     return max(lo - rows, 0 if hi is None else rows - hi, 0)
 
 
-def _why(choice: Choice, here: bool, distance: int, folder: Path) -> str:
+def _origin(choice: Choice, level: int) -> str:
     lo, hi = choice.rows
-    who = (
-        "tuned for this device" if here else f"tuned for {choice.device or choice.capability}, of the same architecture"
-    )
-    if choice.default:
-        who = f"the default schedule for {choice.device or choice.capability}"
     span = f"{lo} to {hi} value-head rows" if hi is not None else f"{lo} value-head rows and more"
-    return f"{who}, {span}{' (the nearest bucket)' if distance else ''}, in {folder}"
+    if level == 2:
+        return f"the default schedule, never tuned, for {span}"
+    who = "this device" if level == 0 else f"{choice.device or choice.capability}, of the same architecture"
+    return f"tuned for {who}, for {span}"
 
 
 def _stamp(folder: Path) -> tuple[int, int, int] | None:
@@ -290,26 +329,32 @@ def _callers() -> int:
     return level
 
 
-def _missing(spec: KernelSpec, device: torch.device, reasons: list[str]) -> str:
+def _missing(call: Call, found: _Found) -> str:
+    spec = call.spec
     key = spec.key()
     fields = ("K", "V", "ratio", "io", "state", "layout", "buffer", "window", "kv_only") if spec.recurrence else ()
     what = ", ".join(f"{name}={key[name]}" for name in fields if key[name])
-    refused = f" Refused: {'; '.join(reasons)}." if reasons else ""
+    refused = f" Refused: {'; '.join(found.reasons)}." if found.reasons else ""
     return (
-        f"No {spec.form} kernel for {key['recurrence']} on {device.type}{f' ({what})' if what else ''}.{refused} "
-        f"Make it with: {tune_command(spec, device)}"
+        f"No {spec.form} kernel for {key['recurrence']} on {call.device.type}{f' ({what})' if what else ''}.{refused} "
+        f"Make it with: {tune_command(call)}"
     )
 
 
-def tune_command(spec: KernelSpec, device: torch.device) -> str:
-    """The command line that makes the kernel of ``spec`` for ``device``."""
-    parts = ["kvbuffer-codegen tune"]
+def tune_command(call: Call) -> str:
+    """The command line that makes the kernel of ``call``."""
+    spec, parts = call.spec, ["kvbuffer-codegen tune"]
     if spec.recurrence:
-        parts += [spec.recurrence.name, f"--heads 1,{spec.ratio} --dims {spec.K},{spec.V} --io {spec.io}"]
-        parts += [f"--state {spec.state} --layout {spec.layout} --buffer {spec.buffer}"]
-        parts += [
-            f"--{name.replace('_', '-')} {value}"
-            for name, value in (("window", spec.window), ("kv_only", spec.kv_only))
-            if value
-        ]
-    return " ".join([*parts, f"--form {spec.form}", f"--target {'cpu' if device.type == 'cpu' else 'native'}"])
+        name = spec.recurrence.name
+        parts += [name if name in RECURRENCES else f"FILE.py:{name}", f"--heads {call.heads[0]},{call.heads[1]}"]
+        parts += [f"--dims {spec.K},{spec.V} --io {spec.io} --state {spec.state} --layout {spec.layout}"]
+        parts += [f"--buffer {spec.buffer}"]
+        parts += [f"--window {spec.window}"] if spec.window else []
+        parts += [f"--kv-only {spec.kv_only}"] if spec.kv_only else []
+    parts += [f"--form {spec.form} --batch {max(call.batch, 1)}"]
+    return " ".join([*parts, *(["--target cpu"] if call.device.type == "cpu" else [])])
+
+
+@functools.lru_cache(maxsize=32)
+def _describe(device: torch.device) -> Device:
+    return describe(device)

@@ -181,7 +181,7 @@ class Pool:
         """
         self._order.before_closing("commit")
         self._debug_before(slots)
-        name = self._kernel("commit", 1)
+        name = self._kernel("commit", slots.shape[0])
         ops.calls.commit(name, self._cursors, slots, accepted, self.buffer, self.kv_only, self.rows)
         self._order.close()
         self._debug_after()
@@ -351,7 +351,7 @@ class Pool:
             parameters = dict(zip(self._arguments, self._blank((size,)), strict=True))
             layered = {n: parameters[n].expand(self.layers, *parameters[n].shape) for n in self._flush_arguments}
             self.flush(nobody, **layered)
-            name = self._kernel("commit", 1)
+            name = self._kernel("commit", size)
             ops.calls.commit(name, self._cursors, nobody, nobody, self.buffer, self.kv_only, self.rows)
 
     # --- inside
@@ -400,7 +400,7 @@ class Pool:
         op(self._kernel(form, slots.shape[0]), state, records, self._cursors, slots, rings, inputs, out)
 
     def _advance(self, slots: Tensor, form: str) -> None:
-        name = self._kernel("advance", 1)
+        name = self._kernel("advance", slots.shape[0])
         number = ADVANCE_FORMS[form]
         ops.calls.advance(name, self._cursors, slots, number, self.buffer, self.kv_only, self.rows)
 
@@ -416,9 +416,8 @@ class Pool:
     def _chosen_form(self, batch: int) -> str:
         if batch not in self._forms:
             decode, step = (KernelSpec(form, **self._spec) for form in ("decode", "step"))
-            rows = batch * self.heads[1]
             self._forms[batch] = dispatcher.token_form(
-                decode, step, self.device, rows, batch_invariant=self.batch_invariant
+                decode, step, self.device, batch, self.heads, batch_invariant=self.batch_invariant
             )
         return self._forms[batch]
 
@@ -428,9 +427,8 @@ class Pool:
         key = (form, batch, window)
         if key not in self._kernels:
             spec = cursor_spec(form) if form in ("advance", "commit") else KernelSpec(form, window=window, **self._spec)
-            rows = batch * self.heads[1]
             self._kernels[key] = dispatcher.select(
-                spec, self.device, rows, strict=self.strict, batch_invariant=self.batch_invariant
+                spec, self.device, batch, self.heads, strict=self.strict, batch_invariant=self.batch_invariant
             )
         return self._kernels[key]
 
