@@ -1,0 +1,350 @@
+"""Checks and times every artifact of a folder on the GPU that is here. Needs torch and numpy; no compiler, no install.
+
+    python benchmarks/h200.py --out DIR [--artifacts generated/sm_90a] [--seconds 340]
+
+A child process does the work, kernel by kernel; one that crashes it or hangs costs itself only. All checks come before
+the first timing. Leaves DIR/results.json (README.md says what is in it); exit code 1 where a kernel failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib.util
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+BATCHES = (1, 8, 32, 128)
+KEY_HEADS = 16  #: of a Qwen3-Next layer; value heads are the kernel's ratio times that
+SILENCE_S = 100.0  #: a child that says nothing for so long hangs
+FIRST = ("decode", "verify", "step", "flush", "advance", "commit")
+
+
+def importable() -> None:
+    """Make the checkout importable as the package it becomes when installed."""
+    os.environ.setdefault("KVBUFFER_CODEGEN_CACHE", tempfile.mkdtemp())  # and no platformdirs to find one
+    if importlib.util.find_spec("kvbuffer_codegen") and importlib.util.find_spec("kvbuffer_codegen.ir"):
+        return
+    for name in [m for m in sys.modules if m.startswith("kvbuffer_codegen")]:
+        del sys.modules[name]
+    package = Path(tempfile.mkdtemp()) / "kvbuffer_codegen"
+    package.mkdir()
+    for path in [*(ROOT / "kvbuffer_codegen").iterdir(), *(ROOT / name for name in ("ir", "schedules", "generated"))]:
+        (package / path.name).symlink_to(path)
+    sys.path.insert(0, str(package.parent))
+    importlib.invalidate_caches()
+
+
+# --- the child: one kernel after another
+
+
+def work(tasks: list[tuple[str, Path]], device_name: str, log: Path, deadline: float) -> None:
+    """Do ``tasks`` (stage, artifact folder) and append an answer for each to ``log``. A device error ends it."""
+    importable()
+    import torch
+
+    from kvbuffer_codegen.autotune.workload import read_bandwidth
+
+    device = torch.device(device_name)
+    read = 0.0
+    for stage, folder in tasks:
+        answer: dict[str, Any] = {"stage": stage, "folder": str(folder)}
+        broken = False
+        if stage == "time" and time.time() > deadline:
+            answer["reason"] = "no time was left"
+        else:
+            try:
+                if stage == "time":
+                    read = read or read_bandwidth(device)
+                    answer |= times(folder, device, read)
+                else:
+                    answer |= check(folder, device)
+                synchronize(device)
+            except Exception as error:
+                answer["reason"] = f"{type(error).__name__}: {error}"
+                broken = not healthy(device)
+        with log.open("a") as file:
+            file.write(json.dumps(answer) + "\n")
+        if broken:
+            sys.exit("the device reported an error")
+
+
+def synchronize(device: Any) -> None:
+    import torch
+
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def healthy(device: Any) -> bool:
+    import torch
+
+    try:
+        torch.ones(1, device=device).item()
+    except RuntimeError:
+        return False
+    return True
+
+
+def loaded(folder: Path, device: Any) -> tuple[Any, Any, Any]:
+    """(kernel, its spec, its recurrence or None)."""
+    from kvbuffer_codegen.checking import spec_of
+    from kvbuffer_codegen.recurrences import of_normal_form
+    from kvbuffer_codegen.runtime.loader import load_artifact
+
+    kernel = load_artifact(folder, device)
+    spec = spec_of(kernel.manifest)
+    return kernel, spec, of_normal_form(spec.recurrence) if spec.recurrence else None
+
+
+def check(folder: Path, device: Any) -> dict[str, Any]:
+    """Against the oracle, twice with the same bits, in a graph, and in a batch of many blocks."""
+    from kvbuffer_codegen.checking import check_kernel
+
+    kernel, spec, recurrence = loaded(folder, device)
+    result = check_kernel(kernel, spec, device, seeds=2)
+    answer: dict[str, Any] = {"errors": result.errors, "reason": result.reason}
+    if not result.ok or recurrence is None:
+        return answer
+    parts = {"repeatable": repeatable, "graph": replayed} | (
+        {"large_batch": large_batch} if spec.form == "decode" else {}
+    )
+    for name, part in parts.items():
+        if name != "graph" or device.type == "cuda":
+            reason = part(kernel, spec, recurrence, device)
+            answer[name] = reason or "ok"
+            answer["reason"] = answer["reason"] or (f"{name}: {reason}" if reason else "")
+    return answer
+
+
+def repeatable(kernel: Any, spec: Any, recurrence: Any, device: Any) -> str:
+    from kvbuffer_codegen.checking import arguments_of, case_of, same_bits
+
+    case = case_of(spec, recurrence, 1)
+    first, second = case.tensors(device), case.tensors(device)
+    for given in (first, second):
+        kernel(*arguments_of(spec, given))
+    changed = [name for name in first if not same_bits(first[name].cpu(), second[name].cpu())]
+    return f"{', '.join(changed)} differ between two calls" if changed else ""
+
+
+def replayed(kernel: Any, spec: Any, recurrence: Any, device: Any) -> str:
+    """Captured on a side stream with one case, replayed with two others of the same shape."""
+    import torch
+
+    from kvbuffer_codegen.checking import arguments_of, case_of, judge
+
+    given = case_of(spec, recurrence, 2).tensors(device)
+    arguments = arguments_of(spec, given)
+    stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.graph(graph, stream=stream):
+        kernel(*arguments)
+    for seed in (3, 4):
+        case = case_of(spec, recurrence, seed)
+        for name, before in case.before.items():
+            given[name].copy_(before)
+        graph.replay()
+        result = judge(case, {name: x.cpu() for name, x in given.items()})
+        if not result.ok:
+            return f"replay with other rows: {result.reason}"
+    return ""
+
+
+def large_batch(kernel: Any, spec: Any, recurrence: Any, device: Any) -> str:
+    """The case's rows behind so much padding that B x HV passes 65,536: the same bits."""
+    import torch
+
+    from kvbuffer_codegen.checking import arguments_of, case_of, same_bits
+
+    case = case_of(spec, recurrence, 1)
+    small, large = case.tensors(device), case.tensors(device)
+    B, HV = small["out"].shape[:2]
+    padding = 65536 // HV + 1
+    for a in recurrence.arguments:
+        if not a.parameter:
+            large[a.name] = torch.cat([large[a.name][:1].expand(padding, *large[a.name].shape[1:]), large[a.name]])
+    for name in ("slots", "rings"):
+        large[name] = torch.cat([torch.full((padding,), -1, dtype=torch.int32, device=device), large[name]])
+    large["out"] = torch.full(
+        (padding + B, *small["out"].shape[1:]), torch.nan, dtype=small["out"].dtype, device=device
+    )
+    for given in (small, large):
+        kernel(*arguments_of(spec, given))
+    if bool(large["out"][:padding].any()):
+        return "padding rows are not zero"
+    large["out"] = large["out"][padding:]
+    names = ["out", "state", *(f.name for f in spec.record_layout.fields)]
+    changed = [name for name in names if not same_bits(large[name].cpu(), small[name].cpu())]
+    return f"{', '.join(changed)} differ from a small batch" if changed else ""
+
+
+def times(folder: Path, device: Any, read: float) -> dict[str, Any]:
+    """Microseconds of a call per batch size, cold caches, whole buffer cycles with staggered folds."""
+    from kvbuffer_codegen.autotune.workload import make_workload, timer
+
+    kernel, spec, recurrence = loaded(folder, device)
+    rows = []
+    for batch in BATCHES:
+        workload = make_workload(spec, recurrence, batch, KEY_HEADS, device)
+        clock = timer(kernel, workload, workload.phases, device)
+        samples = sorted(clock.once() for _ in range(9))
+        us, floor = statistics.median(samples), workload.bytes / read * 1e6
+        rows.append(
+            {"batch": batch, "us": us, "fastest_us": samples[0], "slowest_us": samples[-1], "bytes": workload.bytes}
+            | {"floor_us": floor, "share_of_floor": floor / us}
+        )
+        del clock
+    return {"read_bytes_per_s": read, "host_us": host_time(kernel, workload, device), "times": rows, "reason": ""}
+
+
+def host_time(kernel: Any, workload: Any, device: Any) -> float:
+    """Microseconds that the host spends in one eager call."""
+    call = workload.calls[0][0]
+    for _ in range(10):
+        kernel(*call)
+    synchronize(device)
+    begin = time.perf_counter()
+    for _ in range(100):
+        kernel(*call)
+    took = time.perf_counter() - begin
+    synchronize(device)
+    return took * 1e4
+
+
+# --- the parent: starts children until every task has an answer
+
+
+def supervise(tasks: list[tuple[str, Path]], device: str, log: Path, deadline: float) -> list[dict[str, Any]]:
+    """Answers to all tasks, in their order; a task that ends or silences its child is answered for it."""
+    log.write_text("")
+    while rest := remaining(tasks, answers(log)):
+        listed = json.dumps([[stage, str(folder)] for stage, folder in rest])
+        command = [sys.executable, __file__, "--child", listed, "--device", device, "--log", str(log)]
+        child = subprocess.Popen([*command, "--deadline", str(deadline)])
+        reason = watch(child, log)
+        after = remaining(tasks, answers(log))
+        if after and reason and len(after) == len(rest):
+            stage, folder = after[0]
+            with log.open("a") as file:
+                file.write(json.dumps({"stage": stage, "folder": str(folder), "reason": reason}) + "\n")
+    return answers(log)
+
+
+def watch(child: subprocess.Popen[bytes], log: Path) -> str:
+    """Wait for the child's end; kill it where it hangs. What went wrong, or nothing."""
+    size, since = log.stat().st_size, time.monotonic()
+    while child.poll() is None:
+        time.sleep(0.05)
+        if log.stat().st_size != size:
+            size, since = log.stat().st_size, time.monotonic()
+        elif time.monotonic() - since > SILENCE_S:
+            child.kill()
+            child.wait()
+            return f"hung for {SILENCE_S:g} s"
+    return f"the process ended with exit code {child.returncode}" if child.returncode else ""
+
+
+def answers(log: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log.read_text().splitlines()]
+
+
+def remaining(tasks: list[tuple[str, Path]], answered: list[dict[str, Any]]) -> list[tuple[str, Path]]:
+    done = {(a["stage"], a["folder"]) for a in answered}
+    return [(stage, folder) for stage, folder in tasks if (stage, str(folder)) not in done]
+
+
+def machine(device_name: str) -> dict[str, Any]:
+    import torch
+
+    from kvbuffer_codegen.runtime.loader import describe
+
+    found = describe(torch.device(device_name))
+    return {
+        "device": found.name,
+        "capability": found.capability,
+        "driver": str(found.driver),
+        "torch": torch.__version__,
+    }
+
+
+def report(folders: list[Path], answered: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One entry a kernel: what it is, the binary's digest, and the answers of both stages."""
+    from kvbuffer_codegen.artifact import ArtifactError, read_artifact
+
+    by_task = {
+        (a["stage"], a["folder"]): {k: v for k, v in a.items() if k not in ("stage", "folder")} for a in answered
+    }
+    kernels = []
+    for folder in folders:
+        entry: dict[str, Any] = {"folder": folder.name}
+        try:
+            manifest = read_artifact(folder).manifest
+            names = ("name", "form", "io", "state", "layout", "buffer", "window", "kv_only", "schedule", "resources")
+            digests = [sha for file, sha in manifest["files"].items() if file.endswith((".cubin", ".so"))]
+            entry |= {name: manifest[name] for name in names} | {"binary_sha256": digests[0]}
+        except ArtifactError as error:
+            entry["artifact"] = str(error)
+        stages = {stage: by_task.get((stage, str(folder)), {"reason": "not run"}) for stage in ("check", "time")}
+        kernels.append(entry | stages)
+    return kernels
+
+
+def print_report(kernels: list[dict[str, Any]]) -> None:
+    for k in kernels:
+        label = f"{k.get('form', '?'):8s} {k.get('state', ''):9s} T={k.get('window', 0):<2d} {k['folder']}"
+        errors = max(k["check"].get("errors", {}).values(), default=float("nan"))
+        print(f"{label}: {k['check']['reason'] or f'ok {errors:.1e}'}")
+        for t in k["time"].get("times", ()):
+            print(
+                f"    B={t['batch']:<4d} {t['us']:8.2f} us   floor {t['floor_us']:8.2f} us   {t['share_of_floor']:.0%}"
+            )
+        if k["time"]["reason"]:
+            print(f"    not timed: {k['time']['reason']}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("."), help="folder for results.json")
+    parser.add_argument("--artifacts", type=Path, default=ROOT / "generated" / "sm_90a", help="folder with artifacts")
+    parser.add_argument("--seconds", type=float, default=340, help="no timing starts later than this")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--log", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--deadline", type=float, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.child:
+        work([(stage, Path(folder)) for stage, folder in json.loads(args.child)], args.device, args.log, args.deadline)
+        return 0
+    begin = time.time()
+    importable()
+    folders = sorted(path.parent.resolve() for path in args.artifacts.rglob("manifest.json"))
+    if not folders:
+        parser.error(f"--artifacts {args.artifacts}: no manifest.json below it; build them with kvbuffer-codegen build")
+    forms = {folder: json.loads((folder / "manifest.json").read_text()).get("form", "") for folder in folders}
+    folders.sort(key=lambda f: FIRST.index(forms[f]) if forms[f] in FIRST else len(FIRST))
+    args.out.mkdir(parents=True, exist_ok=True)
+    tasks = [(stage, folder) for stage in ("check", "time") for folder in folders]
+    answered = supervise(tasks, args.device, args.out / "progress.jsonl", begin + args.seconds)
+    kernels = report(folders, answered)
+    date = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    result = machine(args.device) | {"date": date, "seconds": round(time.time() - begin, 1), "kernels": kernels}
+    (args.out / "results.json").write_text(json.dumps(result, indent=1) + "\n")
+    print_report(kernels)
+    failed = [k["folder"] for k in kernels if k["check"]["reason"]]
+    print(
+        f"{len(kernels) - len(failed)} of {len(kernels)} kernels are right on {result['device']}, {result['seconds']} s"
+    )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
