@@ -418,8 +418,8 @@ def test_a_second_commit_moves_nothing(backend: str) -> None:
     pool, before = serving.pool, snapshot(serving.pool)
     with pytest.raises(OrderError, match="commit: no layer has run"):
         pool.commit(torch.tensor([2]), torch.tensor([3]))
-    name = pool._kernel("commit", 1)
-    ops.calls.commit(name, pool._cursors, torch.tensor([2]), torch.tensor([3]), pool.buffer, 0, pool.rows)
+    name = pool._lookup.kernel("commit", 1)
+    ops.commit(name, pool._cursors, torch.tensor([2]), torch.tensor([3]), pool.buffer, 0, pool.rows)
     with pytest.raises(FaultError, match="slot 2: an accepted count"):
         pool.check()
     assert changed_slots(pool, before) == set()

@@ -339,7 +339,7 @@ def test_batch_invariant_pins_one_kernel_per_form(shelf: Path) -> None:
     add_evidence(shelf / "many", "check", device="x", driver="", result={})  # another digest, so another kernel
     update_index(shelf, {"many": read_artifact(shelf / "many").digest})
     names = {
-        invariant: {make_pool(batch_invariant=invariant)._kernel("decode", batch) for batch in (1, 3, 8, 100)}
+        invariant: {make_pool(batch_invariant=invariant)._lookup.kernel("decode", batch) for batch in (1, 3, 8, 100)}
         for invariant in (False, True)
     }
     assert len(names[False]) == 2
@@ -360,5 +360,5 @@ def test_every_rank_picks_the_same(shelf: Path) -> None:
 
 def test_config_and_key_name_the_same_kernel() -> None:
     pool = make_pool()
-    assert KernelSpec("decode", **pool._spec) == DECODE
+    assert pool._lookup.spec("decode") == DECODE
     assert CONFIG["recurrence"] is gated_delta_rule

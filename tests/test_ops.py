@@ -27,24 +27,30 @@ def calls_of(pool: Pool) -> dict[str, tuple[Any, ...]]:
     token, window = (list(streams.layer(0, rows, T).values()) for T in (None, 4))
     sizes = (pool.buffer, pool.kv_only, pool.rows)
     return {
-        "decode": (pool._kernel("decode", 3), *layer, token, torch.zeros(3, 4, 16)),
-        "step": (pool._kernel("step", 3), *layer, token, torch.zeros(3, 4, 16)),
-        "verify": (pool._kernel("verify", 3, 4), *layer, torch.tensor([4, 4, 2]), window, torch.zeros(3, 4, 4, 16)),
-        "flush": (pool._kernel("flush", 3), memory.state, memory.records, memory.cursors, slots, slots, []),
-        "advance": (pool._kernel("advance", 1), memory.cursors, slots, 0, *sizes),
-        "commit": (pool._kernel("commit", 1), memory.cursors, slots, torch.tensor([1, 0, 2]), *sizes),
+        "decode": (pool._lookup.kernel("decode", 3), *layer, token, torch.zeros(3, 4, 16)),
+        "step": (pool._lookup.kernel("step", 3), *layer, token, torch.zeros(3, 4, 16)),
+        "verify": (
+            pool._lookup.kernel("verify", 3, 4),
+            *layer,
+            torch.tensor([4, 4, 2]),
+            window,
+            torch.zeros(3, 4, 4, 16),
+        ),
+        "flush": (pool._lookup.kernel("flush", 3), memory.state, memory.records, memory.cursors, slots, slots, []),
+        "advance": (pool._lookup.kernel("advance", 1), memory.cursors, slots, 0, *sizes),
+        "commit": (pool._lookup.kernel("commit", 1), memory.cursors, slots, torch.tensor([1, 0, 2]), *sizes),
     }
 
 
 @pytest.mark.parametrize("form", list(ops.SCHEMAS))
 def test_opcheck(backend: str, form: str) -> None:
     arguments = calls_of(make_pool())[form]
-    torch.library.opcheck(getattr(ops.calls, form).default, arguments)
+    torch.library.opcheck(getattr(ops, form), arguments)
 
 
 def test_a_kernel_that_is_not_loaded_is_named() -> None:
     with pytest.raises(KeyError, match=r"kvb_nothing.*not loaded"):
-        ops.calls.advance("kvb_nothing", torch.zeros(5, 2, dtype=torch.int32), torch.tensor([0]), 0, 1, 0, 2)
+        ops.advance("kvb_nothing", torch.zeros(5, 2, dtype=torch.int32), torch.tensor([0]), 0, 1, 0, 2)
 
 
 def token_step(pool: Pool, slots: Tensor, inputs: list[dict[str, Tensor]]) -> list[Tensor]:

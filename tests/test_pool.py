@@ -377,8 +377,15 @@ def test_transposed_states_of_equal_dims_are_refused(backend: str) -> None:
     inputs = list(streams.layer(0, [(0, 0)]).values())
     state, records = pool._layers[0]
     with pytest.raises(ArgumentError, match=r"state .*stride"):
-        ops.calls.decode(
-            pool._kernel("decode", 1), state.mT, records, pool._cursors, slots, slots, inputs, torch.empty(1, 4, 16)
+        ops.decode(
+            pool._lookup.kernel("decode", 1),
+            state.mT,
+            records,
+            pool._cursors,
+            slots,
+            slots,
+            inputs,
+            torch.empty(1, 4, 16),
         )
 
 

@@ -3,8 +3,24 @@
 from __future__ import annotations
 
 from kvbuffer_codegen.runtime import dispatcher, ops
+from kvbuffer_codegen.runtime.dispatcher import FallbackWarning, MissingKernelError
 from kvbuffer_codegen.runtime.errors import ArgumentError, KernelError
+from kvbuffer_codegen.runtime.faults import FaultError
+from kvbuffer_codegen.runtime.loader import Kernel, load_artifact, load_kernel
 from kvbuffer_codegen.runtime.order import OrderError
-from kvbuffer_codegen.runtime.pool import FaultError, Pool
+from kvbuffer_codegen.runtime.pool import Pool
 
-__all__ = ["ArgumentError", "FaultError", "KernelError", "OrderError", "Pool", "dispatcher", "ops"]
+__all__ = [
+    "ArgumentError",
+    "FallbackWarning",
+    "FaultError",
+    "Kernel",
+    "KernelError",
+    "MissingKernelError",
+    "OrderError",
+    "Pool",
+    "dispatcher",
+    "load_artifact",
+    "load_kernel",
+    "ops",
+]

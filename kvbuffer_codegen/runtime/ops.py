@@ -108,5 +108,9 @@ for _form, _schema in SCHEMAS.items():
         _library.impl(_form, _IMPLEMENTATIONS[_form], _key)
     torch.library.register_fake(f"kvbuffer_codegen::{_form}", _fake, lib=_library)
 
-#: The operators: ``calls.decode`` and so on.
-calls = torch.ops.kvbuffer_codegen
+decode = torch.ops.kvbuffer_codegen.decode.default
+step = torch.ops.kvbuffer_codegen.step.default
+verify = torch.ops.kvbuffer_codegen.verify.default
+flush = torch.ops.kvbuffer_codegen.flush.default
+advance = torch.ops.kvbuffer_codegen.advance.default
+commit = torch.ops.kvbuffer_codegen.commit.default

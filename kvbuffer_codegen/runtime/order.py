@@ -27,6 +27,11 @@ class Order:
         """Whether the next layer call begins a step."""
         return self.form is None or (self._dropped and self.complete)
 
+    @property
+    def token_form(self) -> str | None:
+        """The form of the token step that is open, if one is."""
+        return self.form if self.form in ("decode", "step") and not self.between else None
+
     def before_load(self, layer: int) -> None:
         """States of one layer are set: not between its run and the end of the step."""
         self._known(layer)
@@ -59,8 +64,8 @@ class Order:
         self.form = form
         self._ran[layer] = True
 
-    def before_closing(self, call: str) -> None:
-        """``call``: "advance" or "commit"."""
+    def before_closing(self, call: str) -> str:
+        """``call``: "advance" or "commit". Returns the form that the layers ran."""
         if self.form is None:
             needed = "verify" if call == "commit" else "decode or step"
             raise OrderError(
@@ -74,6 +79,7 @@ class Order:
                 f"{call}: layers {self._missing()} have not run {self.form}; run them, or reset the rows to give the "
                 "step up"
             )
+        return self.form
 
     def close(self) -> None:
         for layer in range(len(self._ran)):

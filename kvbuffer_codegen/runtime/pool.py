@@ -19,39 +19,15 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from kvbuffer_codegen.ir.forms import KernelSpec, cursor_spec, ring_rows
+from kvbuffer_codegen.ir.forms import KernelSpec, ring_rows
 from kvbuffer_codegen.ir.language import Recurrence
 from kvbuffer_codegen.ir.normal_form import NormalForm
-from kvbuffer_codegen.ir.signature import (
-    ADVANCE_FORMS,
-    BASE,
-    COUNT,
-    FAULT,
-    FAULT_ACCEPTED,
-    FAULT_LENGTH,
-    FAULT_SLOT,
-    WINDOW,
-    TensorArg,
-    signature,
-)
-from kvbuffer_codegen.runtime import dispatcher, ops
+from kvbuffer_codegen.ir.signature import ADVANCE_FORMS, COUNT, FAULT, WINDOW, TensorArg, signature
+from kvbuffer_codegen.runtime import faults, ops
 from kvbuffer_codegen.runtime.arguments import TORCH_DTYPES, dtype_name, head_counts, normal_form
+from kvbuffer_codegen.runtime.lookup import Lookup
 from kvbuffer_codegen.runtime.memory import Memory
 from kvbuffer_codegen.runtime.order import Order
-
-FAULTS = {
-    FAULT_SLOT: "a slot or ring out of range (such a row counts as -1)",
-    FAULT_LENGTH: "a length out of 0..T (counts as 0), or a materialize further back than the row's records",
-    FAULT_ACCEPTED: "an accepted count out of 0..t (counts as 0)",
-}
-
-
-class FaultError(RuntimeError):
-    """What kernels found wrong in values that only the device sees; ``faults`` maps slots (None: none) to bits."""
-
-    def __init__(self, faults: dict[int | None, int], text: str) -> None:
-        self.faults = faults
-        super().__init__(text)
 
 
 class Pool:
@@ -95,11 +71,9 @@ class Pool:
         for name, number in (("layers", layers), ("slots", slots)):
             if isinstance(number, bool) or not isinstance(number, int) or number < 1:
                 raise ValueError(f"{name}={number!r}; accepted: a whole number from 1")
-        if form not in ("auto", "decode", "step"):
-            raise ValueError(f"form={form!r}; accepted: auto (the dispatcher chooses), decode, step")
-        H, HV = head_counts(heads)
+        self.heads = H, HV = head_counts(heads)
         self.recurrence = normal_form(recurrence)
-        self._spec = {
+        fields = {
             "recurrence": self.recurrence,
             "K": dims[0],
             "V": dims[1],
@@ -111,23 +85,27 @@ class Pool:
             "buffer": buffer,
             "kv_only": kv_only,
         }
-        KernelSpec("verify", window=max_window, **self._spec)  # refuses what no kernel can be
-        self.layers, self.slots, self.heads, self.dims = layers, slots, (H, HV), tuple(dims)
-        self.buffer, self.max_window, self.kv_only, self.form = buffer, max_window, kv_only, form
-        self.strict, self.batch_invariant, self.debug = strict, batch_invariant, debug
-        self.device = torch.empty(0, device=device).device
+        KernelSpec("verify", window=max_window, **fields)  # refuses what no kernel can be
+        flush = KernelSpec("flush", **fields)
+        self.layers, self.slots, self.dims, self.device = (
+            layers,
+            slots,
+            tuple(dims),
+            torch.empty(0, device=device).device,
+        )
+        self.io, self.state = TORCH_DTYPES[flush.io], TORCH_DTYPES[flush.state]
+        self.buffer, self.max_window, self.kv_only, self.debug = buffer, max_window, kv_only, debug
         self.rows = ring_rows(buffer, kv_only, max_window)
-        self._memory = Memory(KernelSpec("flush", **self._spec), layers, slots, (H, HV), self.rows, self.device)
+        self._lookup = Lookup(fields, self.device, self.heads, form, strict, batch_invariant)
+        self._memory = Memory(flush, layers, slots, self.heads, self.rows, self.device)
         self._cursors, self._layers = self._memory.cursors, self._memory.layers
+        self._order = Order(layers)
         self._arguments = tuple(a.name for a in self.recurrence.arguments)
         self._per_token = next(a.name for a in self.recurrence.arguments if not a.parameter)
-        flush = signature(KernelSpec("flush", **self._spec))
-        self._flush_arguments = tuple(a.name for a in flush if isinstance(a, TensorArg) and a.role == "parameter")
+        self._flush_arguments = tuple(
+            a.name for a in signature(flush) if isinstance(a, TensorArg) and a.role == "parameter"
+        )
         self._full = torch.arange(max_window + 1, dtype=torch.int32, device=self.device)
-        self.io, self.state = TORCH_DTYPES[self._spec["io"]], TORCH_DTYPES[self._spec["state"]]
-        self._kernels: dict[tuple[str, int, int], str] = {}
-        self._forms: dict[int, str] = {}
-        self._order = Order(layers)
         self._free = list(reversed(range(slots)))
         self._live: set[int] = set()
 
@@ -138,7 +116,8 @@ class Pool:
     ) -> Tensor:
         """One token of every row in one layer: outputs [B, HV, V]. Runs the form that is faster here for this batch
         (``Pool(form=)`` fixes it): buffered decode, which appends a record and folds full rows, or step."""
-        return self._token(self._form(_batch(slots)), layer, slots, out, rings, inputs)
+        form = self._order.token_form or self._lookup.token_form(_batch(slots))
+        return self._token(form, layer, slots, out, rings, inputs)
 
     def step(
         self, layer: int, slots: Tensor, *, out: Tensor | None = None, rings: Tensor | None = None, **inputs: Tensor
@@ -165,13 +144,9 @@ class Pool:
 
     def advance(self, slots: Tensor) -> None:
         """Apply a token step, decode or step, for all layers: call it once after the last layer."""
-        self._order.before_closing("advance")
-        form = self._order.form
-        assert form is not None
-        self._debug_before(slots)
+        form = self._order.before_closing("advance")
         self._advance(slots, form)
-        self._order.close()
-        self._debug_after()
+        self._close()
 
     def commit(self, slots: Tensor, accepted: Tensor) -> None:
         """Accept the first ``accepted`` (int32 or int64 [B]) tokens of every row's window, for all layers; it closes.
@@ -180,11 +155,8 @@ class Pool:
         alone.
         """
         self._order.before_closing("commit")
-        self._debug_before(slots)
-        name = self._kernel("commit", slots.shape[0])
-        ops.calls.commit(name, self._cursors, slots, accepted, self.buffer, self.kv_only, self.rows)
-        self._order.close()
-        self._debug_after()
+        self._commit(slots, accepted)
+        self._close()
 
     # --- the life of a row
 
@@ -249,7 +221,7 @@ class Pool:
         records stay and are folded as the buffer fills; a kv_only row stays one up to its capacity.
         """
         self._order.between_steps("ingest")
-        self._names(self._arguments, inputs)
+        self._in_order(self._arguments, inputs)
         tokens = inputs[self._per_token].shape[1]
         parameters = {a.name for a in self.recurrence.arguments if a.parameter}
         slots, T = self._memory.indices(slot, "slot"), self.max_window
@@ -282,21 +254,22 @@ class Pool:
         become ordinary ones. ``parameters``: those that stored decays need, [layers, ...] (none for most
         recurrences)."""
         self._order.between_steps("flush")
-        self._names(self._flush_arguments, parameters)
-        self._debug_before(slots)
-        name = self._kernel("flush", slots.shape[0])
-        ordered = [parameters[n] for n in self._flush_arguments]
-        memory, rings = self._memory, slots if rings is None else rings
-        ops.calls.flush(name, memory.state, memory.records, self._cursors, slots, rings, ordered)
+        ordered = self._in_order(self._flush_arguments, parameters)
+        if self.debug:
+            self._check_slots(slots)
+        name, memory = self._lookup.kernel("flush", _batch(slots)), self._memory
+        rings = slots if rings is None else rings
+        ops.flush(name, memory.state, memory.records, self._cursors, slots, rings, ordered)
         self._advance(slots, "flush")
-        self._debug_after()
+        if self.debug:
+            self.check()
 
     def materialize(self, slot: int, back: int = 0, ring: int | None = None, **parameters: Tensor) -> Tensor:
         """The row's states ``back`` committed tokens ago, float32 [layers, HV, V, K]; nothing is changed, pending
         records stay. ``back`` reaches to the last fold: further back gives NaN and a fault. ``parameters`` as in
         :meth:`flush`."""
         self._order.between_steps("materialize")
-        self._names(self._flush_arguments, parameters)
+        self._in_order(self._flush_arguments, parameters)
         most = self.rows - self.max_window
         if isinstance(back, bool) or not isinstance(back, int) or not 0 <= back <= most:
             raise ValueError(f"back={back!r}; accepted: 0 to {most}, the most records that a row holds")
@@ -322,19 +295,11 @@ class Pool:
         return self._cursors[FAULT]
 
     def check(self) -> None:
-        """Wait for the device and raise :class:`FaultError` for what kernels found wrong since the last check (which
-        clears it)."""
-        bits = self.faults.tolist()
-        if not any(bits):
-            return
-        index = int(self._cursors[BASE, -1])
-        self.faults.zero_()
-        self._cursors[BASE, -1] = 0
-        found = {slot if slot < self.slots else None: b for slot, b in enumerate(bits) if b}
-        where = {slot: f"index {index}" if slot is None else f"slot {slot}" for slot in found}
-        lines = [f"{where[slot]}: {text}" for slot, b in found.items() for bit, text in FAULTS.items() if b & bit]
-        accepted = f"slots and rings 0 to {self.slots - 1} or -1, lengths 0 to T, accepted 0 to the row's length"
-        raise FaultError(found, f"{'; '.join(lines)}; accepted: {accepted}")
+        """Wait for the device and raise :class:`~kvbuffer_codegen.runtime.faults.FaultError` for what kernels found
+        wrong since the last check, which clears it. The one call that syncs."""
+        error = faults.take(self._cursors)
+        if error is not None:
+            raise error
 
     def warmup(self, batch: int | Sequence[int] = 1, windows: Sequence[int] | None = None) -> None:
         """Load the kernels of every form for these batch sizes, verify for these window lengths (default: max_window),
@@ -347,12 +312,11 @@ class Pool:
                 self._advance(nobody, form)
             for T in (self.max_window,) if windows is None else windows:
                 out, lengths = self._empty((size, T)), self._lengths(T, size)
-                self._launch("verify", 0, nobody, nobody, self._blank((size, T)), out, lengths)
+                self._launch("verify", 0, nobody, nobody, self._blank((size, T)), out, T, lengths)
+            self._commit(nobody, torch.zeros_like(nobody))
             parameters = dict(zip(self._arguments, self._blank((size,)), strict=True))
             layered = {n: parameters[n].expand(self.layers, *parameters[n].shape) for n in self._flush_arguments}
             self.flush(nobody, **layered)
-            name = self._kernel("commit", size)
-            ops.calls.commit(name, self._cursors, nobody, nobody, self.buffer, self.kv_only, self.rows)
 
     # --- inside
 
@@ -367,18 +331,19 @@ class Pool:
         lengths: Tensor | None = None,
     ) -> Tensor:
         self._order.before_layer(form, layer)
-        self._names(self._arguments, inputs)
-        tensors = [inputs[name] for name in self._arguments]
-        shape = (_batch(slots),)
+        tensors = self._in_order(self._arguments, inputs)
+        batch, window = _batch(slots), 0
         if form == "verify":
-            T = self._window_of(inputs[self._per_token])
-            shape = (*shape, T)
-            lengths = self._lengths(T, shape[0]) if lengths is None else lengths
-        self._debug_before(slots)
-        out = self._empty(shape) if out is None else out
-        self._launch(form, layer, slots, slots if rings is None else rings, tensors, out, lengths)
+            window = self._window_of(inputs[self._per_token])
+            lengths = self._lengths(window, batch) if lengths is None else lengths
+        if self.debug:
+            self._check_slots(slots)
+        if out is None:
+            out = self._empty((batch, window) if window else (batch,))
+        self._launch(form, layer, slots, slots if rings is None else rings, tensors, out, window, lengths)
         self._order.after_layer(form, layer)
-        self._debug_after()
+        if self.debug:
+            self.check()
         return out
 
     def _launch(
@@ -389,57 +354,37 @@ class Pool:
         rings: Tensor,
         inputs: list[Tensor],
         out: Tensor,
+        window: int = 0,
         lengths: Tensor | None = None,
     ) -> None:
         state, records = self._layers[layer]
+        name = self._lookup.kernel(form, slots.shape[0], window)
         if form == "verify":
-            name = self._kernel(form, slots.shape[0], out.shape[1])
-            ops.calls.verify(name, state, records, self._cursors, slots, rings, lengths, inputs, out)
-            return
-        op = ops.calls.decode if form == "decode" else ops.calls.step
-        op(self._kernel(form, slots.shape[0]), state, records, self._cursors, slots, rings, inputs, out)
+            ops.verify(name, state, records, self._cursors, slots, rings, lengths, inputs, out)
+        elif form == "decode":
+            ops.decode(name, state, records, self._cursors, slots, rings, inputs, out)
+        else:
+            ops.step(name, state, records, self._cursors, slots, rings, inputs, out)
+
+    def _close(self) -> None:
+        self._order.close()
+        if self.debug:
+            self.check()
 
     def _advance(self, slots: Tensor, form: str) -> None:
-        name = self._kernel("advance", slots.shape[0])
-        number = ADVANCE_FORMS[form]
-        ops.calls.advance(name, self._cursors, slots, number, self.buffer, self.kv_only, self.rows)
+        name = self._lookup.kernel("advance", _batch(slots))
+        ops.advance(name, self._cursors, slots, ADVANCE_FORMS[form], self.buffer, self.kv_only, self.rows)
 
-    def _form(self, batch: int) -> str:
-        """The form of this token step: chosen by its first layer from sizes that the host knows."""
-        if self._order.form in ("decode", "step") and not self._order.between:
-            return self._order.form
-        return self._chosen_form(batch) if self.form == "auto" else self.form
+    def _commit(self, slots: Tensor, accepted: Tensor) -> None:
+        name = self._lookup.kernel("commit", _batch(slots))
+        ops.commit(name, self._cursors, slots, accepted, self.buffer, self.kv_only, self.rows)
 
-    # The two lookups are functions of host-known sizes alone, so a compiled graph holds their answers.
-
-    @torch.compiler.assume_constant_result
-    def _chosen_form(self, batch: int) -> str:
-        if batch not in self._forms:
-            decode, step = (KernelSpec(form, **self._spec) for form in ("decode", "step"))
-            self._forms[batch] = dispatcher.token_form(
-                decode, step, self.device, batch, self.heads, batch_invariant=self.batch_invariant
-            )
-        return self._forms[batch]
-
-    @torch.compiler.assume_constant_result
-    def _kernel(self, form: str, batch: int, window: int = 0) -> str:
-        """The name of the kernel that serves ``form`` for ``batch`` rows."""
-        key = (form, batch, window)
-        if key not in self._kernels:
-            spec = cursor_spec(form) if form in ("advance", "commit") else KernelSpec(form, window=window, **self._spec)
-            self._kernels[key] = dispatcher.select(
-                spec, self.device, batch, self.heads, strict=self.strict, batch_invariant=self.batch_invariant
-            )
-        return self._kernels[key]
-
-    def _names(self, expected: tuple[str, ...], given: dict[str, Tensor]) -> None:
-        if len(given) == len(expected) and all(name in given for name in expected):
-            return
-        wrong = [f"{n} is missing" for n in expected if n not in given]
-        wrong += [f"{n} is not an argument" for n in given if n not in expected]
-        raise TypeError(
-            f"inputs of {self.recurrence.name}: {', '.join(wrong)}; accepted: {', '.join(expected) or 'none'}"
-        )
+    def _in_order(self, names: tuple[str, ...], given: dict[str, Tensor]) -> list[Tensor]:
+        if len(given) == len(names) and all(name in given for name in names):
+            return [given[name] for name in names]
+        wrong = [f"{n} is missing" for n in names if n not in given]
+        wrong += [f"{n} is not an argument" for n in given if n not in names]
+        raise TypeError(f"inputs of {self.recurrence.name}: {', '.join(wrong)}; accepted: {', '.join(names) or 'none'}")
 
     def _window_of(self, x: Tensor) -> int:
         T = x.shape[1] if x.dim() > 1 else 0
@@ -466,9 +411,7 @@ class Pool:
             made.append(torch.zeros(*shape, *((sizes[a.axis],) if a.axis else ()), dtype=dtype, device=self.device))
         return made
 
-    def _debug_before(self, slots: Tensor) -> None:
-        if not self.debug:
-            return
+    def _check_slots(self, slots: Tensor) -> None:
         listed = [s for s in slots.tolist() if 0 <= s < self.slots]
         twice = sorted({s for s in listed if listed.count(s) > 1})
         if twice:
@@ -480,10 +423,6 @@ class Pool:
             still = [s for s in listed if windows[s]]
             if still:
                 raise ValueError(f"slots {still} have an open window; accepted after commit, or reset of these rows")
-
-    def _debug_after(self) -> None:
-        if self.debug:
-            self.check()
 
 
 def _batch(slots: Tensor) -> int:
