@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -18,9 +20,10 @@ from kvbuffer_codegen.artifact import read_artifact
 from kvbuffer_codegen.autotune import logs, tune
 from kvbuffer_codegen.autotune.candidates import candidates, schedule_text
 from kvbuffer_codegen.autotune.cases import Case
+from kvbuffer_codegen.autotune.farm import Farm
 from kvbuffer_codegen.autotune.install import bucket
 from kvbuffer_codegen.autotune.jobs import spec_from_json, spec_to_json
-from kvbuffer_codegen.autotune.workload import cycle, make_workload
+from kvbuffer_codegen.autotune.workload import cycle, make_workload, timer
 from kvbuffer_codegen.checking import arguments_of, check_kernel, judge
 from kvbuffer_codegen.compiler.build import build
 from kvbuffer_codegen.index import read_index
@@ -232,6 +235,38 @@ def test_an_unfinished_last_line_is_dropped_and_any_other_is_an_error(tmp_path: 
 # --- whole runs
 
 
+def test_a_farm_keeps_its_children_and_gives_up_whole(template: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setenv("FAKE_TEMPLATE", str(template))
+    monkeypatch.setenv("FAKE_PLAN", "{}")
+    folder = template.parent
+    jobs = [{"job": "build", "schedule": s.to_dict(), "folder": str(folder / f"{i}")} for i, s in enumerate(TRIED[:4])]
+    with Farm(2, "fake_jobs") as farm:
+        for _ in range(2):
+            assert farm.run(jobs, math.inf, lambda job, answer: None) == 4
+        assert [w.restarts for w in farm.workers] == [0, 0]
+
+        def interrupt(job: Any, answer: Any) -> None:
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            farm.run(jobs, math.inf, interrupt)
+        assert all(w.child is None for w in farm.workers)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+def test_cases_and_graphs_on_a_gpu() -> None:
+    device = torch.device("cuda")
+    for form in ("decode", "verify", "commit"):
+        spec = spec_for(form)
+        kernel = ReferenceKernel(spec, device)
+        assert check_kernel(kernel, spec, device).ok
+        work = make_workload(spec, None if form == "commit" else gated_delta_rule, 2, 1, device)
+        small = dataclasses.replace(work, calls=[work.calls[0][:2]])
+        assert timer(kernel, small, 1, device).once() > 0
+
+
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A real artifact of SPEC, for its manifest."""
@@ -273,7 +308,7 @@ def lines_of(tmp_path: Path) -> list[logs.Line]:
 def test_bad_candidates_cost_themselves_only(run: Runner, tmp_path: Path) -> None:
     plan = {1: "no compile", 2: "crash", 3: "wrong", 4: "hang", 5: 0.001, 6: "hang while building", 7: "spill"}
     seen: list[tuple[float, float]] = []
-    limits = tune.Limits(build=8, check=8, time=8)
+    limits = tune.Limits(build=4, check=4, time=4)
     report = run(plan, candidate_limit=8, limits=limits, progress=lambda done, total, text: seen.append((done, total)))
     assert seen == sorted(seen)
     assert seen[-1] == (1, 1)
@@ -292,8 +327,8 @@ def test_bad_candidates_cost_themselves_only(run: Runner, tmp_path: Path) -> Non
     assert reasons[1] == "RuntimeError: error in kernel.cpp: expected ';'"
     assert "SIGSEGV" in reasons[2]
     assert "out is off by 0.001" in reasons[3]
-    assert reasons[4] == "check took longer than 8 s"
-    assert reasons[6] == "build took longer than 8 s"
+    assert reasons[4] == "check took longer than 4 s"
+    assert reasons[6] == "build took longer than 4 s"
     assert reasons[7] == "spills 8 bytes of registers"
     index = read_index(tmp_path / "out")
     (choice,) = index.choices
@@ -306,7 +341,7 @@ def test_bad_candidates_cost_themselves_only(run: Runner, tmp_path: Path) -> Non
 
 
 def test_a_second_run_takes_the_choice_from_the_log_and_a_broken_one_is_taken_up(run: Runner, tmp_path: Path) -> None:
-    first = run({2: 0.001, 3: "hang while timed"}, limits=tune.Limits(build=20, check=20, time=6))
+    first = run({2: 0.001, 3: "hang while timed"}, limits=tune.Limits(build=20, check=20, time=4))
     before = lines_of(tmp_path)
     assert any(t["status"] == "timeout" and t["stage"] == "rung 0" for t in before)
     second = run({2: 0.001})

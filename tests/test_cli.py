@@ -138,10 +138,9 @@ def test_build_emits_every_level(level: str, text: str, capsys: pytest.CaptureFi
 
 
 def test_tune_dry_run_builds_nothing(capsys: pytest.CaptureFixture[str], cache: Path) -> None:
-    found = run_json(
-        capsys, "tune", "--dry-run", "--io", "float32", "--target", "cpu", "--form", "decode,verify", "--window", "2,4"
-    )
-    assert found["searches"] == 3
+    what = ["--target", "cpu", "--io", "float32", "--form", "decode,verify", "--window", "2,4"]
+    found = run_json(capsys, "tune", "--dry-run", *what, "--tp", "1,2", "--batch", "1,4")
+    assert (found["searches"], found["sizes"]) == (3, 4)
     assert found["binaries"] >= 3 * 12
     assert found["timings"] > found["binaries"]
     assert found["building_s"] > 0

@@ -20,7 +20,7 @@ class Farm:
     def __init__(self, workers: int | None = None, hooks: str = HOOKS, limit_s: float = BUILD_LIMIT_S):
         count = workers or len(os.sched_getaffinity(0))
         # A child of several has one core: what compilers it starts count as its own.
-        self.workers = [Worker(hooks, {"OMP_NUM_THREADS": "1"}) for _ in range(count)]
+        self.workers = [Worker("build", hooks, {"OMP_NUM_THREADS": "1"}) for _ in range(count)]
         self.limit_s = limit_s
 
     def __enter__(self) -> Farm:
@@ -29,6 +29,13 @@ class Farm:
     def __exit__(self, *_: object) -> None:
         for worker in self.workers:
             worker.kill()
+
+    def start(self) -> None:
+        """Let the children begin to import; in the caller's thread, since a child dies with the thread that started
+        it.
+        """
+        for worker in self.workers:
+            worker.ensure()
 
     def run(self, jobs: Sequence[Job], deadline: float, done: Callable[[Job, Job], None]) -> int:
         """Do the jobs in order until ``deadline`` (of ``time.monotonic``; the first job is done in any case); returns
@@ -40,23 +47,32 @@ class Farm:
         finished: queue.SimpleQueue[tuple[Job, Job] | BaseException | None] = queue.SimpleQueue()
         for job in jobs:
             waiting.put(job)
-        threads = [
-            threading.Thread(target=self._serve, args=(w, waiting, finished, jobs, deadline)) for w in self.workers
-        ]
-        for thread in threads:
-            thread.start()
-        count, serving, failure = 0, len(threads), None
+        self.start()
+        for worker in self.workers:
+            serve = (worker, waiting, finished, jobs, deadline)
+            threading.Thread(target=self._serve, args=serve, daemon=True).start()
+        try:
+            return self._collect(finished, done)
+        except BaseException:
+            while not waiting.empty():
+                waiting.get_nowait()
+            for worker in self.workers:
+                worker.kill()
+            raise
+
+    def _collect(
+        self, finished: queue.SimpleQueue[tuple[Job, Job] | BaseException | None], done: Callable[[Job, Job], None]
+    ) -> int:
+        count, serving = 0, len(self.workers)
         while serving:
             item = finished.get()
+            if isinstance(item, BaseException):
+                raise item
             if item is None:
                 serving -= 1
-            elif isinstance(item, BaseException):
-                failure = item
             else:
                 count += 1
                 done(*item)
-        if failure is not None:
-            raise failure
         return count
 
     def _serve(

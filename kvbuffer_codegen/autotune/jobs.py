@@ -7,6 +7,7 @@ A job names its candidate by a folder, so that building and measuring need not s
 from __future__ import annotations
 
 import functools
+import importlib
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -30,6 +31,13 @@ def spec_from_json(data: Mapping[str, Any]) -> KernelSpec:
         return cursor_spec(data["form"])
     values = {name: value for name, value in data.items() if name != "normal_form"}
     return KernelSpec(recurrence=NormalForm.from_dict(data["normal_form"]), **values)
+
+
+def preload(role: str) -> None:
+    """Import what jobs of a ``role`` ("build", "measure") need, before they are timed."""
+    modules = {"build": ("compiler.build",), "measure": ("autotune.workload", "checking", "runtime.loader")}
+    for name in modules[role]:
+        importlib.import_module(f"kvbuffer_codegen.{name}")
 
 
 def build(job: Job) -> Job:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 import re
 import statistics
 from collections.abc import Iterable, Mapping
@@ -48,6 +49,7 @@ class Log:
         """Append one line at once, so that processes may share a file; returns it as it will be read back."""
         text = json.dumps(_clean(line), allow_nan=False)
         self.folder.mkdir(parents=True, exist_ok=True)
+        _drop_unfinished(self.path(form))
         with open(self.path(form), "a", encoding="utf-8") as file:
             file.write(text + "\n")
         return dict(json.loads(text))
@@ -75,6 +77,12 @@ def read_log(path: Path) -> list[Line]:
             raise LogError(f"{path}, line {number}: {error}; remove the line, or move the log away") from None
         lines.append(line)
     return lines
+
+
+def _drop_unfinished(path: Path) -> None:
+    """Cut off what a killed run began to write."""
+    if path.exists() and not (data := path.read_bytes()).endswith(b"\n"):
+        os.truncate(path, data.rfind(b"\n") + 1)
 
 
 def now() -> str:

@@ -32,7 +32,7 @@ class Bench:
 
     def __init__(self, device: str, hooks: str = HOOKS, limits: tuple[float, float] = (CHECK_LIMIT_S, TIME_LIMIT_S)):
         self.device, self.limits = device, limits
-        self.worker = Worker(hooks)
+        self.worker = Worker("measure", hooks)
 
     def __enter__(self) -> Bench:
         return self

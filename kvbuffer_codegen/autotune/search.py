@@ -31,17 +31,18 @@ from kvbuffer_codegen.schedules.targets import Target
 
 @dataclass(frozen=True)
 class Rung:
-    """Phases of the cycle and passes over them that each candidate is timed for; how many go on: a share, and a least
-    number.
+    """Phases of the cycle and passes over them that each candidate is timed for; how many go on (a share, and a least
+    number); the share of a point's time after which no more are timed.
     """
 
     phases: int
     repeats: int
     keep: float
     least: int
+    share: float
 
 
-RUNGS = (Rung(2, 3, 1 / 3, 4), Rung(4, 5, 1 / 2, 3))
+RUNGS = (Rung(2, 3, 1 / 3, 4, 0.5), Rung(4, 5, 1 / 2, 3, 0.7))
 FINAL_ROUNDS = 9
 FINAL_PHASES = 64  #: more than any cycle has: all of them
 BUILD_SHARE = 0.55  #: of a search's time, after which no more candidates are built
@@ -197,9 +198,9 @@ class Search:
 
     def _point(self, point: Point, right: list[_Candidate], until: float) -> Found:
         if point not in self.chosen:
-            left = right
+            left, start = right, time.monotonic()
             for i, rung in enumerate(RUNGS):
-                left = self._rung(point, left, i, rung, until)
+                left = self._rung(point, left, i, rung, start + (until - start) * rung.share)
             self._final(point, left, until)
         trials = [t for t in self.lines if t["kind"] == "trial" and (t["rows"], t["H"]) == (point.rows, point.H)]
         choice = choose(trials)
@@ -215,7 +216,12 @@ class Search:
         return Found(self.spec, point, choice, self._statuses(), winner.folder, winner.error)
 
     def _rung(self, point: Point, left: list[_Candidate], number: int, rung: Rung, until: float) -> list[_Candidate]:
-        """Time all of ``left``, and return the best of them with the default."""
+        """Time all of ``left``, and return the best of them with the default.
+
+        Where time is up, the first rung times no more of them (they come next time), a later one is left out.
+        """
+        if number and time.monotonic() > until:
+            return left
         stage = f"rung {number}"
         times: dict[int, float] = {}
         for i, candidate in enumerate(left):

@@ -101,7 +101,7 @@ def plan(
         most = max(p.heads(spec) for p in points)
         count = len(candidates(spec, target, most, units(device), limit).schedules)
         binaries += count
-        for rung in (*RUNGS, Rung(FINAL_PHASES, FINAL_ROUNDS, 1, 0)):
+        for rung in (*RUNGS, Rung(FINAL_PHASES, FINAL_ROUNDS, 1, 0, 1)):
             timings += count * len(points)
             for point in points:
                 moved += count * (rung.repeats + 1) * pass_bytes(spec, point.rows, point.H, rung.phases, device)
@@ -167,6 +167,7 @@ def tune(
     try:
         with Farm(workers, hooks, times.build) as farm, Bench(device, hooks, (times.check, times.time)) as bench:
             machine = bench.machine()
+            farm.start()
             log = Log(logs, machine.name)
             meter = Meter(progress, len(specs))
             tools = Tools(

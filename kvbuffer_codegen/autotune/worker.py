@@ -31,13 +31,17 @@ class WorkerError(RuntimeError):
 
 
 class Worker:
-    """A child process, started at its first job and again after it died or was killed. Use as a context manager."""
+    """A child process for jobs of one ``role`` ("build" or "measure"), started again after it died or was killed.
 
-    def __init__(self, hooks: str = HOOKS, environment: dict[str, str] | None = None):
-        self.hooks, self.environment = hooks, environment
+    Use as a context manager.
+    """
+
+    def __init__(self, role: str, hooks: str = HOOKS, environment: dict[str, str] | None = None):
+        self.role, self.hooks, self.environment = role, hooks, environment
         self.child: subprocess.Popen[bytes] | None = None
         self.stderr: IO[bytes] | None = None
         self.restarts = -1
+        self.ready = False
 
     def __enter__(self) -> Worker:
         return self
@@ -50,8 +54,8 @@ class Worker:
 
         Raises :class:`WorkerError` where a child does not start, or fails through a fault of this package.
         """
-        if self.child is None or self.child.poll() is not None:
-            self.start()
+        self.ensure()
+        self._wait_until_ready()
         assert self.child is not None
         assert self.child.stdin is not None
         try:
@@ -70,23 +74,31 @@ class Worker:
             raise WorkerError(answer["fault"])
         return answer
 
-    def start(self) -> None:
-        """Start the child and wait until it is ready."""
+    def ensure(self) -> None:
+        """Have a child that lives; it may still be importing. It dies with the thread that started it (see
+        :func:`main`).
+        """
+        if self.child is not None and self.child.poll() is None:
+            return
         self.kill()
         self.restarts += 1
         self.stderr = tempfile.TemporaryFile()  # noqa: SIM115  (closed by kill)
         self.child = subprocess.Popen(
-            [sys.executable, "-P", "-m", __name__, self.hooks],
+            [sys.executable, "-P", "-m", __name__, self.hooks, self.role],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.stderr,
             env={**os.environ, **(self.environment or {})},
             start_new_session=True,  # a kill takes its compilers along
         )
-        if self._line(START_S) != b"{}\n":
+
+    def _wait_until_ready(self) -> None:
+        """What a child imports before its first job does not count as the job's time."""
+        if not self.ready and self._line(START_S) != b"{}\n":
             said = self._said()
             self.kill()
             raise WorkerError(f"a child process of the tuner did not start: {said}")
+        self.ready = True
 
     def kill(self) -> None:
         if self.child is not None:
@@ -97,6 +109,7 @@ class Worker:
                 if pipe is not None:
                     pipe.close()
             self.child = None
+        self.ready = False
         if self.stderr is not None:
             self.stderr.close()
             self.stderr = None
@@ -131,14 +144,16 @@ class Worker:
         return lines[-1][:500] if lines else ""
 
 
-def main(hooks: str) -> None:
+def main(hooks: str, role: str) -> None:
     """The child: answers jobs until its parent closes the pipe."""
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: a candidate that hangs must not outlive the tuner
+    # PR_SET_PDEATHSIG: a candidate that hangs must not outlive the tuner. The parent, to Linux, is the thread.
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what compilers and kernels print is not an answer
     from kvbuffer_codegen.autotune import jobs
 
     module: Any = importlib.import_module(hooks)
+    module.preload(role)
     answers.write("{}\n")
     answers.flush()
     for line in sys.stdin:
@@ -151,4 +166,4 @@ def main(hooks: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -27,27 +27,39 @@ class CommandError(Exception):
 
 @dataclass(frozen=True)
 class Shape:
-    """The layer that kernels are made for: heads of this rank, dims, dtypes."""
+    """The layer that kernels are made for. ``shards``: (H, HV) for every --tp; ``H`` and ``HV``: the first."""
 
     recurrence: Recurrence
     source: str
     layers: int
-    H: int
-    HV: int
+    shards: tuple[tuple[int, int], ...]
     K: int
     V: int
     io: str
     state: str
     layout: str
 
+    @property
+    def H(self) -> int:
+        return self.shards[0][0]
 
-def add_shape_arguments(parser: argparse.ArgumentParser) -> None:
-    """--model or --heads and --dims, and the dtypes."""
+    @property
+    def HV(self) -> int:
+        return self.shards[0][1]
+
+
+def add_shape_arguments(parser: argparse.ArgumentParser, several: bool = False) -> None:
+    """--model or --heads and --dims, and the dtypes; ``several``: --tp may list several."""
     group = parser.add_argument_group("shape")
     group.add_argument(
         "--model", help=f"published shape of a model's linear layers: {', '.join(MODELS)} (default: qwen3-next)"
     )
-    group.add_argument("--tp", type=positive, default=1, help="tensor-parallel ranks that share the heads (default 1)")
+    group.add_argument(
+        "--tp",
+        type=numbers if several else one,
+        default=(1,),
+        help="tensor-parallel ranks that share the heads (default 1)",
+    )
     group.add_argument("--heads", type=pair, metavar="H,HV", help="key heads and value heads, instead of the model's")
     group.add_argument(
         "--dims", type=pair, metavar="K,V", help="key and value channels of a head, instead of the model's"
@@ -65,15 +77,16 @@ def shape_of(args: argparse.Namespace, recurrence: str | None = None) -> Shape:
     model: ModelShape = MODELS[name]
     source = recurrence or model.recurrence
     try:
-        model = model.shard(args.tp) if not args.heads else model
+        shards = (args.heads,) if args.heads else tuple((m.H, m.HV) for m in map(model.shard, args.tp))
         loaded = load_recurrence(source)
     except ValueError as error:
         raise CommandError(str(error)) from None
-    H, HV = args.heads or (model.H, model.HV)
     K, V = args.dims or (model.K, model.V)
-    if HV % H:
-        raise CommandError(f"--heads {H},{HV}: value heads are not a multiple of key heads; accepted: HV = H * ratio")
-    return Shape(loaded, source, model.layers, H, HV, K, V, args.io or model.io, args.state, args.layout)
+    if shards[0][1] % shards[0][0]:
+        raise CommandError(
+            f"--heads {shards[0][0]},{shards[0][1]}: value heads are not a multiple of key heads; accepted: HV = H * ratio"
+        )
+    return Shape(loaded, source, model.layers, shards, K, V, args.io or model.io, args.state, args.layout)
 
 
 def specs_of(
@@ -121,6 +134,10 @@ def positive(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text} is not a positive integer")
     return value
+
+
+def one(text: str) -> tuple[int]:
+    return (positive(text),)
 
 
 def pair(text: str) -> tuple[int, int]:

@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "recurrence", metavar="NAME", nargs="?", help="a shipped recurrence, or path.py:function (default: the model's)"
     )
-    add_shape_arguments(parser)
+    add_shape_arguments(parser, several=True)
     parser.add_argument(
         "--form", type=names(FORMS), default=tuple(FORMS), help=f"one or several of {','.join(FORMS)} (default: all)"
     )
@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
         try:
             found = tune(
                 shape.recurrence if shape.source == shape.recurrence.name else shape.source,
-                heads=(shape.H, shape.HV),
+                heads=shape.shards,
                 dims=(shape.K, shape.V),
                 io=shape.io,
                 state=shape.state,
@@ -153,7 +153,7 @@ def _dry_run(args: argparse.Namespace, shape: Any, target: Any) -> int:
     here = target.kind == "cpu" or torch.cuda.is_available()
     device = torch.device(target.kind if here else "cpu")
     specs = specs_of(shape, args.form, args.buffer, args.window, args.kv_only)
-    made = plan(specs, points_of([(shape.H, shape.HV)], args.batch), target, device, args.candidates)
+    made = plan(specs, points_of(shape.shards, args.batch), target, device, args.candidates)
     building = made.binaries * BUILD_S[target.kind] / (args.workers or units(torch.device("cpu")))
     read = read_bandwidth(device) if here else GPU_READ
     on_device = (made.binaries + made.timings) * JOB_S + made.bytes / (SHARE * read)
