@@ -30,7 +30,7 @@ BUFFER, WINDOW = 16, 4
 PROMPTS = (24, 9, 17, 3)  # tokens of the four prompts
 HEADS, DIMS = (16, 32), (128, 128)  # the linear layers of Qwen3-Next
 MODEL_HEADS = (2, 4)  # and those of the small model
-TUNING_SECONDS = 180
+SECONDS = 180  # for the whole of it
 LOGIT_BOUND = 1e-4  # standard deviations of the logits; float32 noise is 1e-5, an output wrong by 0.1 % shows as 4e-3
 FAULT = 1.001
 SPEEDUP = 10.0
@@ -66,7 +66,7 @@ class Report:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tokens", type=positive, default=256, help="greedy tokens of each prompt (default 256)")
     parser.add_argument("--repeats", type=positive, default=5, help="interleaved repeats of each timing (default 5)")
-    parser.add_argument("--budget", type=positive, default=120, help="seconds that tuning may take (default 120)")
+    parser.add_argument("--budget", type=positive, default=90, help="seconds that tuning may take (default 90)")
     parser.add_argument("--out", type=Path, default=Path("demo.json"), help="where the report goes (default demo.json)")
 
 
@@ -75,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
         import transformers
     except ImportError:
         raise CommandError("transformers is not installed; fix: pip install 'kvbuffer-codegen[demo]'", FAILED) from None
+    start = time.monotonic()
     transformers.logging.set_verbosity_error()
     say = (lambda text: None) if args.json else functools.partial(print, flush=True)
     report = Report(say, {"transformers": transformers.__version__, "torch": torch.__version__})
@@ -85,6 +86,8 @@ def run(args: argparse.Namespace) -> int:
         tune_forms(report, args.budget, args.json)
         decode_a_model(report, args.tokens, args.repeats)
         time_the_layer(report, args.repeats)
+    report.facts["seconds"] = seconds = time.monotonic() - start
+    report.check("demo, whole", f"{seconds:.0f} s", f"<= {SECONDS} s", seconds <= SECONDS)
     document = {"passed": report.passed, "checks": [asdict(check) for check in report.checks], **report.facts}
     args.out.write_text(json.dumps(document, indent=1, default=str) + "\n")
     print_json(document) if args.json else show(report, args.out)
@@ -104,7 +107,7 @@ def tune_forms(report: Report, budget: int, quiet: bool) -> None:
     from kvbuffer_codegen.schedules.targets import target
 
     start, cpu = time.monotonic(), target("cpu")
-    report.say(f"Deriving {', '.join(FORMS)} of {RECURRENCE} and tuning them for this CPU, {budget} s at most")
+    report.say(f"Deriving {', '.join(FORMS)} of {RECURRENCE} and tuning them for this CPU, about {budget} s")
     with progress(quiet) as bar:
         sizes: dict[str, Any] = {"heads": [MODEL_HEADS, HEADS], "dims": DIMS, "batches": (len(PROMPTS),)}
         lengths: dict[str, Any] = {"buffers": (BUFFER,), "windows": (WINDOW,)}
@@ -116,7 +119,7 @@ def tune_forms(report: Report, budget: int, quiet: bool) -> None:
         spec = cursor_spec(form)
         add_default(spec, space.default(spec, cpu), cpu, kernels)
     seconds = time.monotonic() - start
-    report.check("tuning, whole", f"{seconds:.0f} s", f"<= {TUNING_SECONDS} s", seconds <= TUNING_SECONDS)
+    report.facts["tuning_seconds"] = seconds
     report.facts |= {"device": found.device, "kernels": kernels, "logs": caches.cache_folder("tuning_logs")}
     report.facts |= {"read_bytes_per_s": found.read, "tuned": found.outcomes}
 
