@@ -62,9 +62,7 @@ class Point:
 
 @dataclass
 class Tools:
-    """What every search of a run shares. ``work``: where candidates are built; a run that is taken up again finds
-    them there.
-    """
+    """What every search of a run shares. ``work``: where candidates are built."""
 
     target: Target
     machine: Machine
@@ -120,6 +118,7 @@ class Search:
         """The choice of an earlier attempt, where none of today's candidates was left untried then."""
         here = [t for t in self.lines if (t["rows"], t["H"]) == (point.rows, point.H)]
         tried = {_text(t) for t in here if t["kind"] == "trial" and t["stage"] == "rung 0"} | self.failed
+        tried |= {_text(t) for t in self.lines if t["kind"] == "trial" and t["stage"] == "build"}  # it spills
         if any(schedule_text(s) not in tried for s in self.tried.schedules):
             return None
         return next((t for t in reversed(here) if t["kind"] == "choice"), None)
@@ -179,7 +178,7 @@ class Search:
             for c in every
         ]
         self.tools.farm.run(jobs, deadline, done)
-        built.sort(key=lambda c: by_order(every, c))
+        built.sort(key=every.index)
         self._needs_default(built, "build")
         return built
 
@@ -362,10 +361,6 @@ def generator_hash() -> str:
             for file in sorted(folder.rglob("*.py")):
                 digest.update(file.relative_to(folder).as_posix().encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:12]
-
-
-def by_order(every: list[_Candidate], candidate: _Candidate) -> int:
-    return next(i for i, c in enumerate(every) if c is candidate)
 
 
 def _text(trial: Line) -> str:

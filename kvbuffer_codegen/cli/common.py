@@ -83,9 +83,8 @@ def shape_of(args: argparse.Namespace, recurrence: str | None = None) -> Shape:
         raise CommandError(str(error)) from None
     K, V = args.dims or (model.K, model.V)
     if shards[0][1] % shards[0][0]:
-        raise CommandError(
-            f"--heads {shards[0][0]},{shards[0][1]}: value heads are not a multiple of key heads; accepted: HV = H * ratio"
-        )
+        H, HV = shards[0]
+        raise CommandError(f"--heads {H},{HV}: accepted: value heads that are a multiple of the key heads")
     return Shape(loaded, source, model.layers, shards, K, V, args.io or model.io, args.state, args.layout)
 
 
