@@ -302,7 +302,7 @@ def _check_is(spec: KernelSpec, artifact: Artifact) -> None:
 
 
 def _load(artifact: Artifact, device: torch.device) -> str:
-    where = str(device) if device.index is not None or device.type == "cpu" else f"cuda:{torch.cuda.current_device()}"
+    where = f"cuda:{torch.cuda.current_device()}" if str(device) == "cuda" else str(device)
     name = f"{artifact.name}@{artifact.digest[:16]}:{where}"
     return name if name in _loaded else _register(name, load_artifact(artifact, device))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import torch
 
@@ -10,6 +11,13 @@ from kvbuffer_codegen.ir.forms import FORMS, KernelSpec, cursor_spec
 from kvbuffer_codegen.runtime import dispatcher
 
 TOKEN_FORMS = ("auto", "decode", "step")
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def constant(function: Function) -> Function:
+    """What ``torch.compiler.assume_constant_result`` does, without its import of torch._dynamo, which takes seconds."""
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
 
 
 class Lookup:
@@ -37,7 +45,7 @@ class Lookup:
     def spec(self, form: str, window: int = 0) -> KernelSpec:
         return cursor_spec(form) if FORMS[form].cursors_only else KernelSpec(form, window=window, **self.fields)
 
-    @torch.compiler.assume_constant_result
+    @constant
     def kernel(self, form: str, batch: int, window: int = 0) -> str:
         """The operators' name of the kernel that serves ``batch`` rows."""
         key = (form, batch, window)
@@ -52,7 +60,7 @@ class Lookup:
             )
         return self._kernels[key]
 
-    @torch.compiler.assume_constant_result
+    @constant
     def token_form(self, batch: int) -> str:
         """ "decode" or "step": what a token step of ``batch`` rows runs."""
         if self.form != "auto":

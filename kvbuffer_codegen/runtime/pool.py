@@ -15,6 +15,7 @@ there, and allocate nothing where `out` is given: they capture in a CUDA graph a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -73,7 +74,7 @@ class Pool:
                 raise ValueError(f"{name}={number!r}; accepted: a whole number from 1")
         self.heads = H, HV = head_counts(heads)
         self.recurrence = normal_form(recurrence)
-        fields = {
+        fields: dict[str, Any] = {
             "recurrence": self.recurrence,
             "K": dims[0],
             "V": dims[1],
@@ -380,8 +381,11 @@ class Pool:
         ops.commit(name, self._cursors, slots, accepted, self.buffer, self.kv_only, self.rows)
 
     def _in_order(self, names: tuple[str, ...], given: dict[str, Tensor]) -> list[Tensor]:
-        if len(given) == len(names) and all(name in given for name in names):
-            return [given[name] for name in names]
+        if len(given) == len(names):
+            try:
+                return [given[name] for name in names]
+            except KeyError:
+                pass
         wrong = [f"{n} is missing" for n in names if n not in given]
         wrong += [f"{n} is not an argument" for n in given if n not in names]
         raise TypeError(f"inputs of {self.recurrence.name}: {', '.join(wrong)}; accepted: {', '.join(names) or 'none'}")
