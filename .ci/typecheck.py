@@ -21,7 +21,7 @@ def main(workdir: Path) -> int:
     source, dist, site, report = (workdir / name for name in ("source", "dist", "site", "report"))
     shutil.rmtree(workdir, ignore_errors=True)
     # A build in the checkout would leave its build/ folder there, and take files deleted since out of it.
-    ignored = shutil.ignore_patterns(".git", ".venv", ".cache", ".*_cache", "build", "dist", "*.egg-info", "__pycache__")
+    ignored = shutil.ignore_patterns(".git", ".venv", ".peers", ".whl", ".*cache", "build", "dist", "*.egg-info", "__pyc*")
     shutil.copytree(ROOT, source, ignore=ignored)
     python = [sys.executable, "-m"]
     build = [*python, "build", "--wheel", "--no-isolation", "--outdir", str(dist), str(source)]
