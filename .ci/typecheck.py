@@ -21,7 +21,9 @@ def main(workdir: Path) -> int:
     source, dist, site, report = (workdir / name for name in ("source", "dist", "site", "report"))
     shutil.rmtree(workdir, ignore_errors=True)
     # A build in the checkout would leave its build/ folder there, and take files deleted since out of it.
-    ignored = shutil.ignore_patterns(".git", ".venv", ".peers", ".whl", ".*cache", "build", "dist", "*.egg-info", "__pyc*")
+    ignored = shutil.ignore_patterns(
+        ".git", ".venv", ".peers", ".whl", ".*cache", "build", "dist", "*.egg-info", "__py*"
+    )
     shutil.copytree(ROOT, source, ignore=ignored)
     python = [sys.executable, "-m"]
     build = [*python, "build", "--wheel", "--no-isolation", "--outdir", str(dist), str(source)]
