@@ -1,0 +1,85 @@
+"""Keep what `h200.py` saw: evidence in the manifests, lines in tuning_logs/.
+
+    python benchmarks/keep.py results/results.json [--artifacts generated] [--logs tuning_logs]
+
+An entry is kept only for an artifact whose binary is the very one that ran (its sha256 is in the results).
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kvbuffer_codegen.artifact import Artifact, add_evidence, read_artifact
+from kvbuffer_codegen.autotune.logs import Log
+from kvbuffer_codegen.index import read_index, update_index
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", type=Path)
+    parser.add_argument("--artifacts", type=Path, default=ROOT / "generated", help="folder with index.json")
+    parser.add_argument("--logs", type=Path, default=ROOT / "tuning_logs")
+    options = parser.parse_args()
+    run = json.loads(options.results.read_text())
+    seen = {kernel["binary_sha256"]: kernel for kernel in run["kernels"]}
+    log = Log(options.logs, run["device"])
+    kept = 0
+    for folder in read_index(options.artifacts).artifacts:
+        artifact = read_artifact(options.artifacts / folder)
+        kernel = seen.get(hashlib.sha256(artifact.binary).hexdigest())
+        if kernel is None or kernel["check"]["reason"]:
+            continue
+        digest = keep_evidence(artifact, kernel, run)
+        update_index(options.artifacts, {folder: digest})
+        for line in trials(artifact, kernel, run):
+            log.append(kernel["form"], line)
+        kept += 1
+    print(f"{kept} of {len(run['kernels'])} results kept")
+
+
+def keep_evidence(artifact: Artifact, kernel: Mapping[str, Any], run: Mapping[str, Any]) -> str:
+    """Add the check and every timing; returns the manifest's digest."""
+    common = {"device": run["device"], "driver": run["driver"], "date": run["date"]}
+    check = kernel["check"]
+    result = {"errors": check["errors"], "graph": check["graph"], "repeatable": check["repeatable"]}
+    digest = add_evidence(artifact.folder, "check", **common, result=result)
+    for time in kernel["time"]["times"]:
+        result = {name: time[name] for name in ("batch", "us", "bytes", "floor_us", "share_of_floor")}
+        digest = add_evidence(artifact.folder, "timing", **common, result=result)
+    return digest
+
+
+def trials(artifact: Artifact, kernel: Mapping[str, Any], run: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """One line of the tuning log for each batch size that was timed."""
+    manifest = artifact.manifest
+    common = {
+        "kind": "trial",
+        "run": run["date"],
+        "date": run["date"],
+        "device": run["device"],
+        "capability": run["capability"],
+        "key": artifact.key,
+        "space": manifest["schedule_space"],
+        "schedule": kernel["schedule"],
+        "stage": "final",
+        "attempt": 0,
+        "status": "ok",
+        "reason": "",
+        "error": kernel["check"]["errors"],
+        "resources": kernel["resources"],
+        "versions": manifest["compiler"],
+        "default": True,
+    }
+    times = kernel["time"]["times"]
+    return [{**common, "rows": t["batch"], "H": 16, "us": [t["us"]], "bytes": t["bytes"]} for t in times]
+
+
+if __name__ == "__main__":
+    main()
