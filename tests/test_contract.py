@@ -557,3 +557,18 @@ def test_slots_beyond_32_bits(backend: str, tmp_path: Any) -> None:
     for _ in range(6):
         serving.token("decode", [0, 1])
     serving.check_states()
+
+
+@pytest.mark.slow
+def test_tokens_beyond_32_bits(backend: str, tmp_path: Any) -> None:
+    """Token and row offsets past 2^31 elements: windows whose queries lie gigabytes apart."""
+    pool, far = make_pool(layers=1), 2**30
+    streams, slots = Streams(pool, 2, 4), torch.tensor([1, 4])
+    pool.load([1, 4], streams.start)
+    given = streams.layer(0, [(0, 0), (1, 0)], 4)
+    data = np.memmap(tmp_path / "q", np.float32, "w+", shape=(8 * far,))
+    spread = torch.from_numpy(data).as_strided(given["q"].shape, (4 * far, far, 16, 1))
+    spread.copy_(given["q"])
+    out = pool.verify(0, slots, **given | {"q": spread})
+    pool.commit(slots, torch.tensor([4, 4]))
+    assert error(out, streams.truth[0][0]) < 1e-5
