@@ -40,7 +40,6 @@ from kvbuffer_codegen.schedules.gpu_token import (
     share_window,
     token_registers,
 )
-from kvbuffer_codegen.schedules.space_gpu import ceil_div
 
 
 @dataclass
@@ -106,7 +105,7 @@ def carry_history(cell: Cell, ring: Ring, n: Any, lefts: Any) -> None:
     rank, rows]``."""
     g = cell.geo
     clear_carry(ring)
-    for slot in reversed(range(ceil_div(cell.spec.history, g.lanes))):
+    for slot in reversed(range(g.slots)):
         load_lefts(cell, ring, slot * g.lanes + cell.lane, n, lefts, slot * g.rank * g.rows)
         weigh_lefts(cell, ring, lefts, slot * g.rank * g.rows)
 
@@ -124,7 +123,7 @@ def read_token(cell: Cell, token: Token, rows: Rows, state: Any, lefts: Any, n: 
             sums[p] = ZERO
             for c in T.unroll(g.columns):
                 sums[p] = sums[p] + state[p * g.columns + c] * vector[c]
-        for slot in list(range(ceil_div(cell.spec.history, g.lanes))):
+        for slot in list(range(g.slots)):
             for r in T.unroll(g.rank):
                 score[0] = ZERO
                 if slot * g.lanes + cell.lane < n:
@@ -172,7 +171,7 @@ def solve_token(cell: Cell, token: Token, rows: Rows, t: Any) -> None:
 
 def window_row(cell: Cell) -> int:
     """First row of the shared scores that belongs to the window's own tokens."""
-    return ceil_div(cell.spec.history, cell.geo.lanes) * cell.geo.lanes
+    return cell.geo.slots * cell.geo.lanes
 
 
 def out_index(cell: Cell, t: Any) -> tuple[Any, ...]:
@@ -224,7 +223,7 @@ def run_row(cell: Cell, length: Any, folds: Any, kv_only: Any) -> None:
     """One row with at least one token."""
     g = cell.geo
     state = T.alloc_local((g.rows * g.columns,), F32)
-    lefts = T.alloc_local((max(1, ceil_div(cell.spec.history, g.lanes)) * g.rank * g.rows,), F32)
+    lefts = T.alloc_local((max(1, g.slots) * g.rank * g.rows,), F32)
     read = T.alloc_local((1,), "int32")  # records that are read, not folded
     ring, token, rows = ring_registers(cell), token_registers(cell), row_registers(cell)
     load_parameters(cell, ring)

@@ -71,8 +71,9 @@ class GpuSchedule(Schedule):
 
         def preference(s: Self) -> tuple[Any, ...]:
             g = Geometry(spec, s)
-            shape = (g.state <= 32, not g.masked_columns, s.lanes == 16, s.threads == 128, g.state)
-            return (*shape, s.ctas_per_sm == ctas, -s.ctas_per_sm)
+            wide = spec.layout == "VK" or g.rows * DTYPES[spec.state] >= 16  # bytes of an access
+            shape = (wide, g.state <= 32, not g.masked_columns, s.lanes == 16, s.threads == 128, g.state)
+            return (*shape, -abs(s.ctas_per_sm - ctas))
 
         return max(cls.legal(spec, target), key=preference)
 
@@ -159,14 +160,9 @@ class Geometry:
         return len(self.spec.program.reads)
 
     @property
-    def capacity(self) -> int:
-        """The most records a row can hold when a kernel meets it (they are then read or folded)."""
-        return max(self.spec.buffer, self.spec.kv_only)
-
-    @property
     def slots(self) -> int:
-        """Records that a lane carries: lane l of each group has records l, l + lanes, ..."""
-        return ceil_div(self.capacity, self.lanes)
+        """Records that a lane carries while tokens are read: lane l of each group has records l, l + lanes, ..."""
+        return ceil_div(self.spec.history, self.lanes)
 
     @property
     def values(self) -> int:
@@ -227,6 +223,5 @@ class Geometry:
             and self.rows <= s.lanes
             and self.state <= MAX_STATE
             and self.state + 40 <= min(registers, 255)
-            and self.shared_bytes <= shared_limit
-            and self.shared_bytes * s.ctas_per_sm <= 160 * 1024
+            and self.shared_bytes * s.ctas_per_sm <= shared_limit
         )
