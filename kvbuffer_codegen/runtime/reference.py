@@ -265,12 +265,12 @@ class Tiles:
         layout, rows = self.spec.record_layout, self.rows
         j = torch.arange(self.ring_rows - max(1, self.spec.tokens), device=self.state.device)
         there = (j < rows.count[:, None])[..., None, None]  # [B, J, 1, 1]
-        fields = self._gather(j, there)
+        fields = self._gather(j)
         leaves = {"field": fields.__getitem__, "input": lambda value: self._input(self.parameters, *value)}
         memo: dict[Expr, Tensor] = {}
 
         def value(expr: Expr) -> Tensor:
-            """[B, J, HV, X], zero where there is no such record."""
+            """[B, J, HV, X], zero where there is no such record: what lies in the ring there may be anything."""
             return torch.where(there, self._evaluate(expr, leaves, memo), 0.0)
 
         scalar, key, over_v = (
@@ -290,14 +290,13 @@ class Tiles:
         start = start if over_v is None else start * torch.exp(over_v[:, 0]).unsqueeze(-1)
         return start + total
 
-    def _gather(self, j: Tensor, there: Tensor) -> dict[str, Tensor]:
-        """Record fields [B, J, HV, X] by name; what lies where there is no record is never computed with."""
+    def _gather(self, j: Tensor) -> dict[str, Tensor]:
+        """Record fields [B, J, HV, X] by name."""
         at = (self.rows.ring[:, None], self._row(j[None]))
         made = {}
         for f in self.spec.record_layout.fields:
             x = self.fields[f.name][at].float()
-            x = self._per_value_head(x if f.axis else x.unsqueeze(-1), f.heads)
-            made[f.name] = torch.where(there, x, 0.0)
+            made[f.name] = self._per_value_head(x if f.axis else x.unsqueeze(-1), f.heads)
         return made
 
     def _row(self, j: Tensor) -> Tensor:
