@@ -35,11 +35,10 @@ class Place:
 
 @dataclass
 class Cell:
-    """One block: value head ``hv`` (key head ``hk``) of batch row ``b``, V rows ``first_row`` .. of one tile; and one
-    of its threads.
+    """One block, which owns tile number ``tile`` of V of value head ``hv`` of batch row ``b``, and one of its threads.
 
-    ``lead`` indexes the axes that a flush has in front (its layer). ``slot`` and ``ring`` are in range wherever they
-    are used.
+    ``args`` are the kernel's arguments (``common.build``). ``lead`` indexes the axes that a flush has in front (its
+    layer). ``slot``, ``ring`` and the cursors ``base`` and ``count`` are the row's, in range wherever they are used.
     """
 
     geo: Geometry
@@ -83,7 +82,7 @@ class Cell:
 
     @property
     def own(self) -> Any:
-        """Which of its rows a lane holds after :func:`sum_rows`; ``lanes / rows`` neighbours hold the same."""
+        """Which of its rows a lane holds after :func:`sum_lanes`; ``lanes / rows`` neighbours hold the same one."""
         return self.lane // (self.geo.lanes // self.geo.rows)
 
     @property

@@ -19,6 +19,19 @@ from kvbuffer_codegen.compiler.build import emit
 from kvbuffer_codegen.compiler.lower import Lowered
 from kvbuffer_codegen.compiler.toolchain import Binary, compile_source, find_compiler
 from kvbuffer_codegen.ir.forms import FORMS, KernelSpec, cursor_spec
+from kvbuffer_codegen.ir.language import (
+    HeadChannel,
+    HeadScalar,
+    HeadValue,
+    Key,
+    KeyScalar,
+    State,
+    Value,
+    exp,
+    outer,
+    recurrence,
+    softplus,
+)
 from kvbuffer_codegen.ir.recurrences import gated_delta_rule
 from kvbuffer_codegen.ir.signature import BASE, COUNT, FAULT, FAULT_LENGTH, FAULT_SLOT, WINDOW
 from kvbuffer_codegen.schedules import space
@@ -27,11 +40,23 @@ from kvbuffer_codegen.schedules.targets import TARGETS, target
 
 SM90 = target("sm_90a")
 CUDA = [t for t in TARGETS.values() if t.kind == "cuda"]
-RECURRENCES = {r.name: r for r in (gated_delta_rule, *inventions.INVENTIONS)}
-SOURCES = {r.name: f"{inventions.__file__}:{r.name}" for r in inventions.INVENTIONS}
 
 
-def spec_of(form: str, recurrence: str = "gated_delta_rule", **given: Any) -> KernelSpec:
+@recurrence
+def constant_decays(
+    S: State, q: Key, k: Key, v: Value, s: KeyScalar, over_k: HeadChannel, over_v: HeadValue, of_head: HeadScalar
+) -> Any:
+    """Decays of every axis that depend on parameters alone: no record stores them, and flush takes the parameters."""
+    for log in (of_head, over_k, over_v):
+        S = exp(-softplus(log)) * S
+    S = S + outer(v, k * s)
+    return S, S @ q + over_v * v
+
+
+RECURRENCES = {r.name: r for r in (gated_delta_rule, *inventions.INVENTIONS, constant_decays)}
+
+
+def spec_of(form: str, name: str = "gated_delta_rule", **given: Any) -> KernelSpec:
     """A small spec; K = V = 32 lets vector accesses and several blocks of V occur."""
     if FORMS[form].cursors_only:
         return cursor_spec(form)
@@ -44,7 +69,7 @@ def spec_of(form: str, recurrence: str = "gated_delta_rule", **given: Any) -> Ke
         "window": 3 if form == "verify" else 0,
         **given,
     }
-    return KernelSpec(form, RECURRENCES[recurrence].normal_form, **values)
+    return KernelSpec(form, RECURRENCES[name].normal_form, **values)
 
 
 def qwen3_next(form: str, **given: Any) -> KernelSpec:
@@ -79,12 +104,18 @@ def case_of(spec: KernelSpec, seed: int = 1) -> Case:
 
 
 def check(kernel: Emulated, spec: KernelSpec) -> None:
-    """Every case of the shared judge, threads from first to last and from last to first."""
-    source = SOURCES.get(spec.recurrence.name, "") if spec.recurrence else ""
-    for kernel.descending in (False, True):
-        result = check_kernel(kernel, spec, source=source)
-        assert result.ok, result.reason
+    """A case against the recurrence's own function; threads from first to last and back give the same bits."""
+    if spec.recurrence is None:
+        assert check_kernel(kernel, spec).ok
+        return
+    case = case_of(spec)
+    given = [case.tensors(), case.tensors()]
+    for tensors, kernel.descending in zip(given, (False, True), strict=True):
+        kernel(*arguments_of(spec, tensors))
     kernel.descending = False
+    result = judge(case, given[0])
+    assert result.ok, result.reason
+    assert all(same_bits(given[0][name], given[1][name]) for name in case.before)
 
 
 DECODE = spec_of("decode", kv_only=6)
@@ -102,11 +133,12 @@ QUICK = [
     spec_of("verify", "additive_per_channel", kv_only=7),
     spec_of("decode", "two_tokens_in_one", layout="KV", buffer=10),
     spec_of("verify", "nonlinear_left", window=2),
+    spec_of("flush", "constant_decays", K=24, V=20),
 ]
 THOROUGH = [
-    spec_of(form, recurrence, **more)
+    spec_of(form, name, **more)
     for form in ("decode", "step", "flush", "verify")
-    for recurrence in RECURRENCES
+    for name in RECURRENCES
     for more in (
         {"buffer": 9, "kv_only": 13, "layout": "KV", "state": "float16"},
         {"K": 24, "V": 40, "buffer": 18, "io": "float32", "ratio": 1},
