@@ -7,7 +7,7 @@ from torch import Tensor
 from kvbuffer_codegen.ir.signature import BASE, FAULT, FAULT_ACCEPTED, FAULT_LENGTH, FAULT_SLOT
 
 TEXTS = {
-    FAULT_SLOT: "a slot or ring out of range (such a row counts as -1)",
+    FAULT_SLOT: "a slot or ring out of range (kernels leave such a row alone)",
     FAULT_LENGTH: "a length out of 0..T (counts as 0), or a materialize further back than the row's records",
     FAULT_ACCEPTED: "an accepted count out of 0..t (counts as 0)",
 }
