@@ -39,14 +39,15 @@ class Pool:
     at which a row folds. max_window: most tokens of one verify. kv_only: C, 0 for none: rows start without a
     checkpoint and keep up to C records before their first fold. layout: "VK" or "KV", how states lie in memory;
     states given and returned are [.., HV, V, K] in either case. form: what :meth:`decode` runs, "auto", "decode" or
-    "step". strict: a kernel must be among the listed artifacts,
-    else LookupError; otherwise a missing one falls back to torch with a warning. batch_invariant: one kernel per form
-    whatever the batch. debug: every call checks for faults, repeated slots and open windows (syncs).
+    "step". strict: a kernel must be among the listed artifacts, else LookupError; otherwise a missing one falls
+    back to torch with a warning. batch_invariant: one kernel per form whatever the batch. debug: every call checks
+    for faults, repeated slots and open windows (syncs).
 
     ``slots`` of a call: int32 or int64 [B], -1 for rows that are to be left alone; ``rings`` likewise, default
-    ``slots`` (a row is left alone by -1 in both: advance and commit know slots alone). ``inputs``: the recurrence's arguments by name: [B, ...] in decode and step, [B, T, ...] in verify;
-    parameters as the recurrence declares them. Raises ValueError, IndexError or TypeError for arguments, OrderError
-    for calls out of order, always before anything is launched or touched. One pool serves one thread.
+    ``slots`` (a row is left alone by -1 in both: advance and commit know slots alone). ``inputs``: the recurrence's
+    arguments by name: [B, ...] in decode and step, [B, T, ...] in verify; parameters as the recurrence declares
+    them. Raises ValueError, IndexError or TypeError for arguments, OrderError for calls out of order, always before
+    anything is launched or touched. One pool serves one thread.
     """
 
     def __init__(
