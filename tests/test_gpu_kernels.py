@@ -174,7 +174,7 @@ def test_every_kind_against_oracle(spec: KernelSpec, emulated: Any) -> None:
 def test_every_tiling_against_oracle(form: str, emulated: Any) -> None:
     spec = spec_of(form, V=64, K=64)
     tilings = {(s.block_v, s.lanes, s.threads): s for s in space.legal(spec, SM90)}
-    for schedule in list(tilings.values())[::4]:
+    for schedule in list(tilings.values())[::6]:
         check(emulated(spec, schedule), spec)
 
 

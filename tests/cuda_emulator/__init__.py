@@ -7,6 +7,7 @@ import ctypes
 import dataclasses
 import re
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,11 @@ FLAGS = (
 
 
 def compile_kernel(lowered: Lowered, folder: Path) -> ctypes.CDLL:
-    """The source of ``lowered`` and the emulator as a shared object in ``folder``."""
+    """The source of ``lowered`` and the emulator as a shared object in a new folder below ``folder``.
+
+    A path that was loaded once gives the same code again, and schedules of one spec share a name: each has its own.
+    """
+    folder = Path(tempfile.mkdtemp(dir=folder))
     source = re.sub(r"^\s*#.*$", "", lowered.source, flags=re.MULTILINE)  # TileLang's headers, pragmas of nvcc
     # nvcc keeps these in registers, however they are accessed; memory wants them aligned.
     source = re.sub(r"^(\s+)(\w+ \w+\[\d+\];)$", r"\1alignas(16) \2", source, flags=re.MULTILINE)
