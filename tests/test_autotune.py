@@ -115,14 +115,15 @@ def test_every_form_has_a_dozen_candidates(form: str) -> None:
     assert found.schedules[0] == space.default(spec, CPU)
     few = candidates(spec, CPU, 128, 2, 5)
     assert few.schedules == found.schedules[:5]
-    assert len(few.schedules) + len(few.pruned) == len(space.legal(spec, CPU))
+    assert few.legal == len(space.legal(spec, CPU))
 
 
 def test_candidates_that_leave_cores_idle_are_pruned_with_the_reason() -> None:
-    found = candidates(SPEC, CPU, 2, 2)
+    found = candidates(SPEC, CPU, 2, 4)  # two value-head rows on four cores
     assert found.pruned
     assert all("busy" in reason for _, reason in found.pruned)
-    assert all((s.to_dict()["heads"], s.to_dict()["splits"]) == (2, 1) for s, _ in found.pruned)
+    assert all(s.to_dict()["splits"] == 1 for s, _ in found.pruned)
+    assert found.legal == len(found.schedules) + len(found.pruned)
 
 
 def test_cycles_fold_as_often_as_serving_does() -> None:
@@ -376,7 +377,7 @@ def test_a_real_search_on_this_cpu(tmp_path: Path) -> None:
         "gated_delta_rule",
         **SIZE,
         batches=(2,),
-        budget_s=40,
+        budget_s=300,
         candidate_limit=2,
         out=tmp_path / "out",
         logs=tmp_path / "logs",

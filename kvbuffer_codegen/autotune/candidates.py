@@ -22,11 +22,12 @@ BUSY_SHARE = 0.6
 @dataclass(frozen=True)
 class Candidates:
     """``schedules``: the default first, then by what the cost model expects and nearness to the default. ``pruned``:
-    those that are not tried, with the reason.
+    those that the model rules out, with the reason. ``legal``: how many there are in all.
     """
 
     schedules: list[Schedule]
     pruned: list[tuple[Schedule, str]]
+    legal: int
 
 
 def specs_of(
@@ -70,10 +71,8 @@ def candidates(spec: KernelSpec, target: Target, rows: int, units: int, limit: i
     ordered = sorted(
         (s for s in shares if s not in idle), key=lambda s: (s != default, -shares[s] / most, distance(s, default))
     )
-    kept = ordered[:limit]
     pruned = [(s, f"keeps {shares[s]:.0%} of {units} cores busy, others {most:.0%}") for s in idle]
-    pruned += [(s, f"beyond the {limit} candidates asked for") for s in ordered[len(kept) :]]
-    return Candidates(kept, pruned)
+    return Candidates(ordered[:limit], pruned, len(shares))
 
 
 def busy_share(schedule: Schedule, spec: KernelSpec, rows: int, units: int) -> float:
@@ -81,12 +80,8 @@ def busy_share(schedule: Schedule, spec: KernelSpec, rows: int, units: int) -> f
     fields = asdict(schedule)
     if spec.recurrence is None:
         return 1.0
-    cells = (
-        rows * math.ceil(spec.V / fields["block_v"])
-        if "block_v" in fields
-        else rows * fields["splits"] / fields["heads"]
-    )
-    cells = max(cells, 1)
+    blocks = math.ceil(spec.V / fields["block_v"]) if "block_v" in fields else fields["splits"]
+    cells = rows * blocks
     slots = units * fields.get("ctas_per_sm", 1)
     return cells / (math.ceil(cells / slots) * slots)
 

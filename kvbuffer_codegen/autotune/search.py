@@ -79,11 +79,14 @@ class Tools:
 
 @dataclass
 class Found:
-    """A finished search at one point. ``counts``: candidates by status. ``folder``: where the winner was built."""
+    """A finished search at one point. ``legal``: schedules in all; ``counts``: those looked at, by status. ``folder``:
+    where the winner was built.
+    """
 
     spec: KernelSpec
     point: Point
     choice: Choice
+    legal: int
     counts: dict[str, int]
     folder: Path
     error: dict[str, float]
@@ -211,8 +214,9 @@ class Search:
                 f"{self.spec.name}: {choice.schedule}, chosen in the log, fails now; measure anew (--fresh)"
             )
         if point not in self.chosen:
-            self._append({"kind": "choice", **self._about(point), **asdict(choice), "read": self.tools.machine.read})
-        return Found(self.spec, point, choice, self._statuses(), winner.folder, winner.error)
+            more = {"legal": self.tried.legal, "read": self.tools.machine.read}
+            self._append({"kind": "choice", **self._about(point), **asdict(choice), **more})
+        return Found(self.spec, point, choice, self.tried.legal, self._statuses(), winner.folder, winner.error)
 
     def _rung(self, point: Point, left: list[_Candidate], number: int, rung: Rung, until: float) -> list[_Candidate]:
         """Time all of ``left``, and return the best of them with the default.

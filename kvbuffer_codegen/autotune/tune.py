@@ -240,6 +240,7 @@ def outcome(found: Found, machine: Machine, artifact: str) -> dict[str, Any]:
         "window": spec.window,
         "rows": found.point.rows,
         "heads": [found.point.H, found.point.H * spec.ratio],
+        "legal": found.legal,
         "candidates": sum(found.counts.values()),
         "statuses": found.counts,
         "schedule": choice.schedule,

@@ -33,7 +33,8 @@ COLUMNS = (
     "window",
     "batch",
     "heads",
-    "candidates",
+    "legal",
+    "tried",
     "us",
     "default us",
     "best us",
@@ -132,7 +133,8 @@ def run(args: argparse.Namespace) -> int:
 def _row(o: dict[str, Any]) -> dict[str, Any]:
     schedule = ", ".join(f"{k} {v}" for k, v in o["schedule"].items() if k != "kind")
     return {
-        **{name: o[name] for name in ("form", "buffer", "window", "candidates", "us")},
+        **{name: o[name] for name in ("form", "buffer", "window", "legal", "us")},
+        "tried": o["candidates"],
         "batch": o["rows"],
         "heads": "/".join(map(str, o["heads"])),
         "default us": o["default_us"],
