@@ -1,9 +1,18 @@
-"""The recurrences that ship: one short file each."""
+"""The recurrences that ship, one short file a family; ``RECURRENCES`` finds them by name."""
 
 from __future__ import annotations
 
-from .gated_delta_rule import gated_delta_rule
+import importlib
+import pkgutil
 
-RECURRENCES = {r.name: r for r in (gated_delta_rule,)}
+from ..language import Recurrence
 
-__all__ = ["RECURRENCES", "gated_delta_rule"]
+#: Every Recurrence of every module of this folder: a new file is found, not listed.
+RECURRENCES: dict[str, Recurrence] = {
+    value.name: value
+    for module in sorted(m.name for m in pkgutil.iter_modules(__path__))
+    for value in vars(importlib.import_module(f"{__name__}.{module}")).values()
+    if isinstance(value, Recurrence)
+}
+# Each is also a name of this package, in place of the module of the same name.
+globals().update(RECURRENCES)
