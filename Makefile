@@ -34,7 +34,7 @@ typecheck: $(VENV)/.dev
 	$(BIN)/python .ci/typecheck.py .cache/typecheck
 
 pytest: $(VENV)/.dev $(VENV)/.nvcc
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -m "not slow" $(ARGS)
 
 stale: $(VENV)/.dev $(VENV)/.nvcc
 	$(BIN)/kvbuffer-codegen check --stale
