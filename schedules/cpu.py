@@ -1,14 +1,14 @@
 """A grid cell of the CPU templates: its buffers, the elements it touches and its expressions.
 
-A cell is one batch row, ``heads`` value heads one after another, one block of V. It streams the rows of its state tile once;
-everything else fits the first-level cache: tokens, their vectors and the records are staged in float32 buffers. y is the
-vector of a read, decayed back over what lies between its token and what is being read (earlier tokens of the window, the
-newest first, then records, then the checkpoint): products of decays <= 1, never a quotient or a difference of sums. Decays
-over V weigh what comes out of a product with y instead.
+A cell is one batch row, one value head, one block of V. It streams the lines of its state tile once; everything else
+fits the first-level cache: tokens, their vectors and the records are staged in float32 buffers. y is the vector of a
+read, decayed back over the earlier tokens of its window, the newest first; records are weighed by ``keep``, the decay
+over what is newer. Both are products of decays <= 1, never a quotient or a difference of sums. Decays over V weigh
+what comes out of a product with y instead.
 
-gcc vectorises the inner loops as they stand: a sum over K is ``lanes`` sums side by side, and no loop over K or V carries a
-value through memory. TileLang repeats a scalar bound to a name at each use and misreads one cast from a 16-bit tensor, so
-numbers live in buffers of one element. Macros bind no argument to a name, which would rename it.
+gcc vectorises the inner loops as they stand: a sum over K is ``lanes`` sums side by side, and no loop over K or V
+carries a value through memory. TileLang repeats a scalar bound to a name at each use and misreads one cast from a
+16-bit tensor, so numbers live in buffers of one element. Macros bind no argument to a name, which would rename it.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from kvbuffer_codegen.schedules.space import CpuSchedule
 
 #: Records that are added to a line of the state, or read, at once.
 TOGETHER = 4
+CACHE_LINE = 64
 #: Lines of the state that a fold sums records for at once: each record's vector is loaded once for all of them.
 FOLD_LINES = 4
 #: Lanes that the last halving of a sum leaves; from there gcc interleaves rows.
@@ -44,11 +45,13 @@ Term = Callable[[Any], Any]
 
 @dataclass
 class Read:
-    """One read of the state by every token: its vector y [T, K], what it gives h [T, V] without the window's own tokens,
-    then as a whole r [V]; score[r][t, s]: what a unit of token s's r-th left vector gives token t."""
+    """One read of the state by every token: its vector y [T, K], past [T, K] decayed to the checkpoint, what it gives h
+    [T, V] without the window's own tokens, then as a whole r [V]; score[r][t, s]: what a unit of token s's r-th left
+    vector gives token t."""
 
     expr: Expr
     y: Any
+    past: Any
     h: Any
     r: Any
     score: list[Any]
@@ -76,6 +79,7 @@ class Cell:
         self.lines, self.width = (self.V, self.K) if spec.layout == "VK" else (self.K, self.V)
         self.capacity = max(spec.buffer, spec.kv_only, LONGEST_WINDOW)
         self.last = min(self.lanes, LAST)
+        self.records_per_block = -(-self.capacity * self.rows // self.lines)
         self.fold_lines = math.gcd(self.lines, FOLD_LINES)
         #: (read, token) of every product with the checkpoint.
         self.pairs = [(i, t) for t in range(self.T) for i in range(len(spec.program.reads))]
@@ -110,6 +114,7 @@ class Cell:
             Read(
                 expr,
                 _floats(f"y{i}", tokens, K),
+                _floats(f"past{i}", tokens, K),
                 _floats(f"h{i}", tokens, V),
                 _floats(f"r{i}", V),
                 [_floats(f"score{i}", tokens, tokens) for _ in self.writes],
@@ -157,13 +162,18 @@ class Cell:
         return T.cast(getattr(self.arguments, argument.name)[(*at, *self.channel(argument.axis, x))], "float32")
 
     def state_at(self, line: Any, x: Any) -> tuple[Any, ...]:
-        """Index of element ``x`` of a line of the tile, a row of V in layout VK and of K in KV: contiguous in memory."""
+        """Index of element ``x`` of a line of the tile: a row of V in layout VK, of K in KV, contiguous in memory."""
         v0 = self.block[0] * self.V
         tile = (v0 + line, x) if self.spec.layout == "VK" else (line, v0 + x)
         return (*self.lead, self.slot[0], self.head[0], *tile)
 
     def state(self, line: Any, x: Any) -> Any:
         return T.cast(self.arguments.state[self.state_at(line, x)], "float32")
+
+    @staticmethod
+    def per_cache_line(tensor: Any) -> int:
+        """Items that fill a cache line."""
+        return CACHE_LINE // _bytes(tensor)
 
     def rounded(self, value: Any) -> Any:
         """``value`` as the state holds it: saturated, then rounded to nearest."""
@@ -194,7 +204,7 @@ class Cell:
     # -- expressions -------------------------------------------------------------------------------------------------
 
     def value(self, expr: Expr, t: Any = 0, *, k: Any = None, v: Any = None) -> Any:
-        """``expr`` for token ``t`` at channel ``k`` or ``v``; field leaves are those of the record in ring row ``at``."""
+        """``expr`` for token ``t`` at channel ``k`` or ``v``; fields are those of the record in ring row ``at``."""
 
         def leaf(node: Expr) -> Any:
             x = k if "K" in node.axes else v
@@ -245,6 +255,10 @@ class Cell:
         """Groups of records that a row has."""
         return T.truncdiv(self.n[0] + TOGETHER - 1, TOGETHER)
 
+    def back_product(self, read: Read, write: Write, t: Any, s: Any) -> Term:
+        """Terms over K of token ``s``'s right vector times a read's vector for token ``t``."""
+        return lambda k: read.y[t, k] * write.right[s, k]
+
     def record_products(self, write: Write, t: Any, group: Any) -> list[Callable[[Any], Term]]:
         """Per read: the terms over K of a record of a group times the read's vector for token ``t``."""
         return [
@@ -258,7 +272,7 @@ class Cell:
 
     def state_products(self, first: Any) -> list[Callable[[Any], Term]]:
         """Per (read, token): the terms over K of a row of the state in layout VK times the read's vector."""
-        ys = [(self.reads[i].y, t) for i, t in self.pairs]
+        ys = [(self.reads[i].past, t) for i, t in self.pairs]
         return [lambda row, y=y, t=t: lambda k: self.state(first + row, k) * y[t, k] for y, t in ys]
 
     def total_products(self) -> list[Callable[[Any], Term]]:
@@ -269,7 +283,7 @@ class Cell:
     def lines_times(self, pair: tuple[int, int], first: Any, v: Any) -> Any:
         """What ``rows`` lines of layout KV give a (read, token)."""
         i, t = pair
-        return _sum(self.state(first + row, v) * self.reads[i].y[t, first + row] for row in range(self.rows))
+        return _sum(self.state(first + row, v) * self.reads[i].past[t, first + row] for row in range(self.rows))
 
     def total_times(self, read: Read, t: int, first: Any, v: Any) -> Any:
         """The same of lines in ``total``."""
@@ -314,6 +328,15 @@ class Cell:
     def earlier(self, read: Read, t: Any, s: Any, v: Any) -> Any:
         """What token ``s`` of the window gives a read of token ``t``."""
         return _sum(score[t, s] * w.left[s, v] for score, w in zip(read.score, self.writes, strict=True))
+
+
+def byte_offset(tensor: Any, at: tuple[Any, ...]) -> Any:
+    """How far into a strided tensor an element lies."""
+    return _sum(T.cast(i, "int64") * stride for i, stride in zip(at, tensor.strides, strict=True)) * _bytes(tensor)
+
+
+def _bytes(tensor: Any) -> int:
+    return 2 if str(tensor.dtype).endswith("16") else 4
 
 
 def _local(name: str, shape: tuple[int, ...], dtype: str) -> Any:

@@ -5,76 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import tilelang.language as T
-from tilelang import tvm
 
-from kvbuffer_codegen.ir.signature import BASE, COUNT, FAULT, FAULT_LENGTH, FAULT_SLOT, KV_ONLY, WINDOW
 from kvbuffer_codegen.schedules import common
-from kvbuffer_codegen.schedules.cpu import TOGETHER, Cell
-
-# -- the row ---------------------------------------------------------------------------------------------------------
-
-
-@T.macro
-def find_row(c: Any) -> None:
-    """Which layer, row, heads and block the cell works on, whether slot and ring exist, and the row's cursors."""
-    a = c.arguments
-    c.block[0] = T.truncmod(a.cell, c.schedule.splits)
-    c.row[0] = T.truncdiv(a.cell, c.schedule.splits)
-    c.head[0] = T.truncmod(c.row[0], T.truncdiv(a.HV, c.schedule.heads)) * c.schedule.heads
-    c.row[0] = T.truncdiv(c.row[0], T.truncdiv(a.HV, c.schedule.heads))
-    c.layer[0] = 0
-    if c.layers:
-        c.layer[0] = T.truncdiv(c.row[0], a.B)
-        c.row[0] = T.truncmod(c.row[0], a.B)
-    slot, slot_rest = common.index_words(a.slots, c.row[0])
-    ring, ring_rest = common.index_words(a.rings, c.row[0])
-    c.slot[0] = T.cast(slot, "int64")
-    c.ring[0] = T.cast(ring, "int64")
-    c.valid[0] = T.if_then_else(common.in_range(slot, slot_rest, a.P), 1, 0)
-    c.valid[0] = T.if_then_else(common.in_range(ring, ring_rest, a.N), c.valid[0], 0)
-    c.n[0] = 0
-    c.base[0] = 0
-    c.fresh[0] = 0
-    if c.valid[0] == 1:
-        c.n[0] = T.min(a.cursors[COUNT, c.slot[0]], c.capacity)
-        c.base[0] = a.cursors[BASE, c.slot[0]]
-        if c.spec.kv_only > 0:
-            c.fresh[0] = a.cursors[KV_ONLY, c.slot[0]]
-    elif wrong_slot(c, slot, slot_rest):
-        a.cursors[BASE, a.P] = slot
-        a.cursors[FAULT, a.P] = FAULT_SLOT
-
-
-def wrong_slot(c: Cell, slot: Any, rest: Any) -> Any:
-    """Whether a row that is not valid is to be reported, and by this cell."""
-    return tvm.tirx.all(first_cell(c), tvm.tirx.Not(common.is_padding(slot, rest)))
-
-
-def first_cell(c: Cell) -> Any:
-    return tvm.tirx.all(c.block[0] == 0, c.head[0] == 0)
-
-
-@T.macro
-def find_length(c: Any) -> None:
-    """The row's own number of tokens; verify stores it, and one that is out of range counts as 0."""
-    c.length[0] = 1
-    if c.spec.form == "verify":
-        value, rest = common.index_words(c.arguments.lengths, c.row[0])
-        c.length[0] = T.if_then_else(common.in_range(value, rest, c.T + 1), value, 0)
-        if first_cell(c):
-            c.arguments.cursors[WINDOW, c.slot[0]] = c.length[0]
-            if tvm.tirx.Not(common.in_range(value, rest, c.T + 1)):
-                c.arguments.cursors[FAULT, c.slot[0]] = c.arguments.cursors[FAULT, c.slot[0]] | FAULT_LENGTH
-
-
-@T.macro
-def zero_outputs(c: Any) -> None:
-    """Outputs of the tokens past the length."""
-    for t in T.serial(c.T):
-        if t >= c.length[0]:
-            for v in T.serial(c.V):
-                c.arguments.out[c.out_at(t, v)] = T.cast(T.float32(0), c.spec.io)
-
+from kvbuffer_codegen.schedules.cpu import TOGETHER, byte_offset
 
 # -- tokens ----------------------------------------------------------------------------------------------------------
 
@@ -148,13 +81,13 @@ def stage_tokens(c: Any) -> None:
 
 @T.macro
 def look_back(c: Any) -> None:
-    """Scores of every token against the earlier ones of its window, the newest first; y decays to the window's start."""
+    """Scores of every token against the earlier ones, the newest first; y decays to the start of its window."""
     for t in T.serial(c.length[0]):
         c.w[t] = T.float32(1)
         for back in T.serial(t):
             for read in c.reads:
-                for write, score in zip(c.writes, read.score):
-                    sum_over_k(c, lambda k: read.y[t, k] * write.right[t - 1 - back, k], score, (t, t - 1 - back))
+                for write, score in zip(c.writes, read.score, strict=True):
+                    sum_over_k(c, c.back_product(read, write, t, t - 1 - back), score, (t, t - 1 - back))
                     score[t, t - 1 - back] = score[t, t - 1 - back] * c.w[t]
                 if c.layout.log_decay_key is not None:
                     for k in T.serial(c.K):
@@ -180,7 +113,9 @@ def gather_records(c: Any) -> None:
         c.at[0] = common.record_row(c.base[0], c.n[0] - 1 - back, c.arguments.R)
         for write in c.writes:
             for k in T.serial(c.K):
-                write.records_right[c.n[0] - 1 - back, k] = c.value(c.layout.rights[write.number].expr, k=k) * c.weight(k=k)
+                write.records_right[c.n[0] - 1 - back, k] = c.value(c.layout.rights[write.number].expr, k=k) * c.weight(
+                    k=k
+                )
             for v in T.serial(c.V):
                 write.records_left[c.n[0] - 1 - back, v] = c.value(c.layout.lefts[write.number], v=v) * c.weight(v=v)
         decay_keep(c)
@@ -224,9 +159,37 @@ def clear_reads(c: Any) -> None:
 
 
 @T.macro
-def dots(c: Any, rows: int, products: Any) -> None:
-    """c.dot[d][row] = the sum over K of products[d](row), for a block of rows whose lanes are halved side by side."""
+def prefetch_line(c: Any, line: Any) -> None:
+    """Asks for the start of a line of the state: the hardware follows, and already has the page."""
+    if c.schedule.ahead > 0:
+        prefetch(c.arguments.state, c.state_at(line, 0))
+
+
+@T.macro
+def prefetch(tensor: Any, at: Any) -> None:
+    T.evaluate(T.call_extern("handle", "prefetch", tensor.data, byte_offset(tensor, at)))
+
+
+@T.macro
+def prefetch_records(c: Any, start: Any, stop: Any) -> None:
+    """Asks for records, which lie a ring row apart, where no hardware expects them."""
+    if c.schedule.ahead > 0:
+        for j in T.serial(start, T.min(stop, c.n[0])):
+            c.at[0] = common.record_row(c.base[0], j, c.arguments.R)
+            for f in c.layout.fields:
+                for x in list(range(0, c.extent(f.axis), c.per_cache_line(getattr(c.arguments, f.name)))):
+                    prefetch(getattr(c.arguments, f.name), c.field_at(f, x))
+
+
+@T.macro
+def dots(c: Any, rows: int, products: Any, first: Any = None) -> None:
+    """c.dot[d][row] = the sum over K of products[d](row), for a block of rows whose lanes are halved side by side.
+
+    ``first`` is the number of the first row in the state where the rows are read from there.
+    """
     for row in T.serial(rows):
+        if first is not None:
+            prefetch_line(c, first + row + c.schedule.ahead)
         for lane in T.serial(c.lanes):
             for d in list(range(len(products))):
                 c.parts[d][row * c.lanes + lane] = c.side_by_side(products[d](row), lane)
@@ -244,8 +207,7 @@ def dots(c: Any, rows: int, products: Any) -> None:
 
 @T.macro
 def read_records(c: Any) -> None:
-    """h = what the gathered records give every read; y decays to the checkpoint."""
-    clear_reads(c)
+    """Adds what the gathered records give every read to h."""
     for t in T.serial(c.length[0]):
         for group in T.serial(c.groups):
             for write in c.writes:
@@ -253,9 +215,6 @@ def read_records(c: Any) -> None:
                 for d in list(range(len(c.reads))):
                     for v in T.serial(c.V):
                         c.reads[d].h[t, v] = c.reads[d].h[t, v] + c.records_times(c.dot[d], write, group, v)
-    for read in c.reads:
-        for t, k in T.grid(c.T, c.K):
-            read.y[t, k] = read.y[t, k] * c.weight(k=k)
 
 
 # -- the checkpoint --------------------------------------------------------------------------------------------------
@@ -263,14 +222,24 @@ def read_records(c: Any) -> None:
 
 @T.macro
 def stream(c: Any) -> None:
-    """Adds the checkpoint's share of every read to h, in one pass over the state."""
+    """Adds the checkpoint's share of every read to h, in one pass over the state that also asks for the records."""
+    start_keep(c)
+    for back in T.serial(c.n[0]):
+        c.at[0] = common.record_row(c.base[0], c.n[0] - 1 - back, c.arguments.R)
+        decay_keep(c)
+    for read in c.reads:
+        for t, k in T.grid(c.T, c.K):
+            read.past[t, k] = read.y[t, k] * c.weight(k=k)
     for block in T.serial(c.lines // c.rows):
+        prefetch_records(c, block * c.records_per_block, (block + 1) * c.records_per_block)
         if c.spec.layout == "VK":
-            dots(c, c.rows, c.state_products(block * c.rows))
+            dots(c, c.rows, c.state_products(block * c.rows), block * c.rows)
             for d in list(range(len(c.pairs))):
                 for row in T.serial(c.rows):
                     add_to_read(c, c.pairs[d], block * c.rows + row, c.dot[d][row])
         else:
+            for row in T.serial(c.rows):
+                prefetch_line(c, block * c.rows + row + c.schedule.ahead)
             for v in T.serial(c.V):
                 for pair in c.pairs:
                     add_to_read(c, pair, v, c.lines_times(pair, block * c.rows, v))
@@ -284,11 +253,12 @@ def add_to_read(c: Any, pair: Any, v: Any, value: Any) -> None:
 
 @T.macro
 def fold(c: Any) -> None:
-    """Decays the state, adds the sum of the gathered records to it once, rounds; h = what the stored state gives the reads."""
+    """Decays the state, adds the sum of the gathered records once, rounds; h = the reads of what was stored."""
     if c.T > 0:
         clear_reads(c)
     for block in T.serial(c.lines // c.fold_lines):
         for i in list(range(c.fold_lines)):
+            prefetch_line(c, block * c.fold_lines + i + c.schedule.ahead)
             for x in T.serial(c.width):
                 c.total[i, x] = T.float32(0)
         for group in T.serial(c.groups):
@@ -346,7 +316,7 @@ def update(c: Any) -> None:
 
 @T.macro
 def solve(c: Any) -> None:
-    """Left vectors and outputs, token by token: a read is h, decayed over V, plus what earlier tokens of the window wrote."""
+    """Left vectors and outputs, token by token: a read is h, decayed over V, plus what earlier tokens wrote."""
     program = c.spec.program
     for t in T.serial(c.length[0]):
         for v in T.serial(c.V):

@@ -69,7 +69,7 @@ def one_row(a: Any, row: Any, row_of: Any) -> None:
 def advance_row(a: Any, row: Any, slot: Any) -> None:
     folds = T.alloc_local((1,), "int32")
     decode = a.form == ADVANCE_FORMS["decode"]
-    folds[0] = T.if_then_else(decode, overflows(a, slot[0], 1), 1)
+    folds[0] = T.if_then_else(decode, overflows(a, slot[0], 1), pending(a, slot[0]))
     apply_fold(a, slot[0], folds[0])
     if decode:
         a.cursors[COUNT, slot[0]] = a.cursors[COUNT, slot[0]] + 1
@@ -95,16 +95,20 @@ def commit_row(a: Any, row: Any, slot: Any) -> None:
 
 
 def overflows(a: Any, slot: Any, tokens: Any) -> Any:
-    """1 where a row with this many tokens of its own does not fit its buffer: its kernels folded first."""
+    """1 where a row with records and this many tokens of its own exceeds its buffer: its kernels folded first."""
     capacity = T.if_then_else(a.cursors[KV_ONLY, slot] != 0, a.kv_only, a.buffer)
-    return T.if_then_else(a.cursors[COUNT, slot] + tokens > capacity, 1, 0)
+    return T.if_then_else(a.cursors[COUNT, slot] + tokens > capacity, pending(a, slot), 0)
+
+
+def pending(a: Any, slot: Any) -> Any:
+    """1 where the row has records."""
+    return T.if_then_else(a.cursors[COUNT, slot] > 0, 1, 0)
 
 
 @T.macro
 def apply_fold(a: Any, slot: Any, folds: Any) -> None:
-    """Records that the kernels folded are gone, and the row has a state."""
+    """Records that the kernels folded are gone, and the row has a state. ``folds`` reads no cursor: they change here."""
     if folds == 1:
-        if a.cursors[COUNT, slot] > 0:
-            a.cursors[BASE, slot] = common.record_row(a.cursors[BASE, slot], a.cursors[COUNT, slot], a.ring)
-            a.cursors[COUNT, slot] = 0
-            a.cursors[KV_ONLY, slot] = 0
+        a.cursors[BASE, slot] = common.record_row(a.cursors[BASE, slot], a.cursors[COUNT, slot], a.ring)
+        a.cursors[COUNT, slot] = 0
+        a.cursors[KV_ONLY, slot] = 0

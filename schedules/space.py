@@ -56,43 +56,45 @@ class Schedule:
 
 @dataclass(frozen=True)
 class CpuSchedule(Schedule):
-    """Rows of the state streamed once by one OpenMP cell (a batch row, some value heads, a block of V).
+    """Lines of the state streamed once by one OpenMP cell: a batch row, a value head, a block of V.
 
-    rows    state rows in flight at once (rows of V in layout VK, of K in KV); for cursor forms: batch rows of a cell.
+    rows    lines of the state in flight at once (rows of V in layout VK, of K in KV); cursor forms: batch rows of a cell.
     lanes   independent float32 accumulators of a sum over K: gcc vectorises them without reordering a sum.
     splits  blocks that V is divided into: more, smaller cells for small batches.
-    heads   value heads of one key head that a cell computes one after another.
+    ahead   lines by which the state, and with it the records, is asked for before it is read; 0: left to the hardware.
     """
 
     kind: ClassVar[str] = "cpu"
     choices: ClassVar[dict[str, tuple[int, ...]]] = {
-        "rows": (1, 2, 4, 8, 16, 32),
-        "lanes": (1, 2, 4, 8, 16, 32),
+        "rows_VK": (1, 2, 4, 8, 16),
+        "rows_KV": (1, 2, 4),  # one after another in memory is what a prefetcher follows
+        "lanes": (1, 2, 4, 8, 16),
         "splits": (1, 2),
-        "heads": (1, 2),
+        "ahead": (0, 16),
     }
     cursor_rows: ClassVar[tuple[int, ...]] = tuple(2**i for i in range(12))
 
     rows: int = 1
     lanes: int = 1
     splits: int = 1
-    heads: int = 1
+    ahead: int = 0
 
     @classmethod
     def legal(cls, spec: KernelSpec, target: TargetLike) -> list[Self]:
         if spec.form in CURSOR_FORMS:
             return [cls(rows=rows) for rows in cls.cursor_rows]
         lanes = [n for n in cls.choices["lanes"] if spec.K % n == 0][-2:]
-        axes = (cls.choices["rows"], lanes, cls.choices["splits"], cls.choices["heads"])
-        made = (cls(*values) for values in itertools.product(*axes))
+        lines = spec.V if spec.layout == "VK" else spec.K
+        rows = [n for n in cls.choices[f"rows_{spec.layout}"] if lines % n == 0][-3:]
+        made = (cls(*values) for values in itertools.product(rows, lanes, cls.choices["splits"], cls.choices["ahead"]))
         return [s for s in made if s.fits(spec)]
 
     @classmethod
     def default(cls, spec: KernelSpec, target: TargetLike) -> Self:
         if spec.form in CURSOR_FORMS:
             return cls(rows=64)
-        legal = cls.legal(spec, target)
-        return max(legal, key=lambda s: (s.lanes <= 16, s.lanes, s.rows == 2, s.splits == 1, s.heads == 1))
+        rows = 8 if spec.layout == "VK" else 1
+        return max(cls.legal(spec, target), key=lambda s: (s.lanes, s.splits == 1, -abs(s.rows - rows), s.ahead))
 
     @classmethod
     def space(cls) -> dict[str, Any]:
@@ -100,7 +102,7 @@ class CpuSchedule(Schedule):
 
     def fits(self, spec: KernelSpec) -> bool:
         """Whether the fields divide what they split."""
-        if spec.V % self.splits or spec.K % self.lanes or spec.ratio % self.heads:
+        if spec.V % self.splits or spec.K % self.lanes:
             return False
         streamed = spec.V // self.splits if spec.layout == "VK" else spec.K
         return streamed % self.rows == 0

@@ -1,7 +1,7 @@
 """Runs CPU kernels on NumPy arrays through ctypes, and says in float64 what one call must do.
 
-What a call must do is derived from the very bytes it finds (state, records, cursors, rounded inputs), so a tolerance covers the
-arithmetic of that one call and nothing before it.
+What a call must do is derived from the very bytes it finds (state, records, cursors, rounded inputs), so a tolerance
+covers the arithmetic of that one call and nothing before it.
 """
 
 from __future__ import annotations
@@ -102,10 +102,10 @@ def kernel(spec: KernelSpec, schedule: Schedule | None = None) -> CpuKernel:
 
 # -- one call on random memory ---------------------------------------------------------------------------------------
 
-#: Largest error of a float32 result, in units of the largest value beside it: sums of at most 256 products in float32 arithmetic, eight
-#: times over (read, history, window), 2^-24 * 256 * 8 at the very worst, of which random signs leave a tenth.
+#: Largest error of a float32 result, in units of the largest value beside it: sums of at most 256 products in float32
+#: arithmetic, eight times over (read, history, window), 2^-24 * 256 * 8 at the worst, of which random signs leave a tenth.
 ARITHMETIC = 1.2e-5
-#: Half a unit in the last place of a rounding to nearest, relative, and as much again for a value that falls to the other side.
+#: Relative: half a unit in the last place of a rounding to nearest, and as much again for one that falls to the other side.
 ROUNDING = {"float32": 2.0**-23, "bfloat16": 2.0**-8, "float16": 2.0**-11}
 #: A state rounded to the other side moves a read by one unit in the last place of a few of its K terms.
 FLIPPED = {"float32": 0.0, "bfloat16": 2.0**-9, "float16": 2.0**-12}
@@ -141,7 +141,9 @@ def index(values: Any, dtype: Any) -> Any:
 class Case:
     """Random memory and inputs for one call, the call's arguments, and what it must leave behind."""
 
-    def __init__(self, spec: KernelSpec, H: int = 2, B: int = 6, seed: int = 0, index_dtype: Any = np.int64, gates: Any = None):
+    def __init__(
+        self, spec: KernelSpec, H: int = 2, B: int = 6, seed: int = 0, index_dtype: Any = np.int64, gates: Any = None
+    ):
         self.spec, self.H, self.HV, self.B = spec, H, H * spec.ratio, B
         self.random = np.random.default_rng(seed)
         self.P, self.N = B + 2, B + 3
@@ -182,10 +184,10 @@ class Case:
         counts[: min(self.B, 3)] = [self.L, 0, max(self.L - 1, 0)][: self.B]
         flags = (self.random.random(self.B) < 0.5) if self.C else np.zeros(self.B, bool)
         if self.C:
-            flags[:4] = [False, True, True, False]
+            flags[:4] = [False, True, True, False][: self.B]
             for b in np.flatnonzero(flags):
                 counts[b] = self.random.integers(0, self.C + 1)
-            counts[2] = self.C
+            counts[2:3] = self.C
         return counts, flags
 
     def values(self, argument: Any, lead: tuple[int, ...]) -> Any:
@@ -250,7 +252,9 @@ class Case:
         """Record ``j`` of row ``b`` as memory holds it, per value head, float64."""
         made = {}
         for f in self.spec.record_layout.fields:
-            x = decode(np.ascontiguousarray(self.at(f.name, self.rings[b], (self.bases[b] + j) % self.R)), self.dtype(f))
+            x = decode(
+                np.ascontiguousarray(self.at(f.name, self.rings[b], (self.bases[b] + j) % self.R)), self.dtype(f)
+            )
             x = x if f.axis else x[:, None]
             made[f.name] = np.repeat(x, self.HV // len(x), axis=0)
         return made
@@ -308,7 +312,9 @@ class Case:
                     if f.dtype == "io":
                         assert np.array_equal(got[f.name], record[f.name]), f.name
                     else:
-                        assert_close(got[f.name], record[f.name], f"{f.name} of row {b}, token {i}", 2.0**-23, self._loose(b))
+                        assert_close(
+                            got[f.name], record[f.name], f"{f.name} of row {b}, token {i}", 2.0**-23, self._loose(b)
+                        )
         self._check_cursors(expected)
         self._check_untouched(views)
 
@@ -321,7 +327,9 @@ class Case:
         outputs = wanted[0] if wanted else []
         for t, output in enumerate(outputs):
             assert_close(got[t], output, f"output of row {b}, token {t}", ROUNDING[self.spec.io], self._loose(b))
-        assert np.array_equal(got[len(outputs) :], np.zeros_like(got[len(outputs) :])), f"row {b}: no zeros past its tokens"
+        assert np.array_equal(got[len(outputs) :], np.zeros_like(got[len(outputs) :])), (
+            f"row {b}: no zeros past its tokens"
+        )
 
     def _check_cursors(self, expected: list[Any]) -> None:
         wanted = self.before["cursors"].copy()
@@ -349,8 +357,12 @@ def assert_close(got: Any, wanted: Any, what: str, relative: float, scaled: floa
     finite = np.isfinite(wanted) & (np.abs(wanted) < 3.4e38)
     assert np.array_equal(np.isnan(got), np.isnan(wanted)), f"{what}: NaN"
     scale = np.max(np.abs(wanted[finite]), initial=1e-3)
-    error = np.abs(got - wanted, where=finite, out=np.zeros_like(wanted)) - relative * np.abs(np.where(finite, wanted, 0))
-    assert np.max(error, initial=0) <= scaled * scale, f"{what}: error {np.max(error) / scale:.2e} of the largest, allowed {scaled:.2e}"
+    error = np.abs(got - wanted, where=finite, out=np.zeros_like(wanted)) - relative * np.abs(
+        np.where(finite, wanted, 0)
+    )
+    assert np.max(error, initial=0) <= scaled * scale, (
+        f"{what}: error {np.max(error) / scale:.2e} of the largest, allowed {scaled:.2e}"
+    )
     assert np.all(got[~finite] <= -3.4e38), f"{what}: infinities"
 
 

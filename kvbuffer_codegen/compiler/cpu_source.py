@@ -52,6 +52,9 @@ struct half {
 };
 #endif
 
+// The line at `byte` bytes past `base` is asked for; it may lie past the tensor's end.
+static inline void prefetch(const void* base, int64_t byte) { __builtin_prefetch((const char*)base + byte, 0, 2); }
+
 static inline float power_of_two(int32_t n) { return bits_as<float>((n + 127) << 23); }
 
 // e^x to 1.5 ulp (polynomial of Cephes' expf); 0 at -infinity, infinity above 88.73, NaN stays NaN.

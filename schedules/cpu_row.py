@@ -1,0 +1,74 @@
+"""Which row a CPU cell works on, what its cursors say, and the outputs of what does not exist."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tilelang.language as T
+from tilelang import tvm
+
+from kvbuffer_codegen.ir.signature import BASE, COUNT, FAULT, FAULT_LENGTH, FAULT_SLOT, KV_ONLY, WINDOW
+from kvbuffer_codegen.schedules import common
+from kvbuffer_codegen.schedules.cpu import Cell
+
+
+@T.macro
+def find_row(c: Any) -> None:
+    """Which layer, row, head and block the cell works on, whether slot and ring exist, and the row's cursors."""
+    a = c.arguments
+    c.block[0] = T.truncmod(a.cell, c.schedule.splits)
+    c.row[0] = T.truncdiv(a.cell, c.schedule.splits)
+    c.head[0] = T.truncmod(c.row[0], a.HV)
+    c.row[0] = T.truncdiv(c.row[0], a.HV)
+    c.layer[0] = 0
+    if c.layers:
+        c.layer[0] = T.truncdiv(c.row[0], a.B)
+        c.row[0] = T.truncmod(c.row[0], a.B)
+    slot, slot_rest = common.index_words(a.slots, c.row[0])
+    ring, ring_rest = common.index_words(a.rings, c.row[0])
+    c.slot[0] = T.cast(slot, "int64")
+    c.ring[0] = T.cast(ring, "int64")
+    c.valid[0] = T.if_then_else(common.in_range(slot, slot_rest, a.P), 1, 0)
+    c.valid[0] = T.if_then_else(common.in_range(ring, ring_rest, a.N), c.valid[0], 0)
+    c.n[0] = 0
+    c.base[0] = 0
+    c.fresh[0] = 0
+    if c.valid[0] == 1:
+        c.n[0] = T.min(a.cursors[COUNT, c.slot[0]], c.capacity)
+        c.base[0] = a.cursors[BASE, c.slot[0]]
+        if c.spec.kv_only > 0:
+            c.fresh[0] = a.cursors[KV_ONLY, c.slot[0]]
+    elif wrong_slot(c, slot, slot_rest):
+        a.cursors[BASE, a.P] = slot
+        a.cursors[FAULT, a.P] = FAULT_SLOT
+
+
+def wrong_slot(c: Cell, slot: Any, rest: Any) -> Any:
+    """Whether a row that is not valid is to be reported, and by this cell."""
+    return tvm.tirx.all(first_cell(c), tvm.tirx.Not(common.is_padding(slot, rest)))
+
+
+def first_cell(c: Cell) -> Any:
+    return tvm.tirx.all(c.block[0] == 0, c.head[0] == 0)
+
+
+@T.macro
+def find_length(c: Any) -> None:
+    """The row's own number of tokens; verify stores it, and one that is out of range counts as 0."""
+    c.length[0] = 1
+    if c.spec.form == "verify":
+        value, rest = common.index_words(c.arguments.lengths, c.row[0])
+        c.length[0] = T.if_then_else(common.in_range(value, rest, c.T + 1), value, 0)
+        if first_cell(c):
+            c.arguments.cursors[WINDOW, c.slot[0]] = c.length[0]
+            if tvm.tirx.Not(common.in_range(value, rest, c.T + 1)):
+                c.arguments.cursors[FAULT, c.slot[0]] = c.arguments.cursors[FAULT, c.slot[0]] | FAULT_LENGTH
+
+
+@T.macro
+def zero_outputs(c: Any) -> None:
+    """Outputs of the tokens past the length."""
+    for t in T.serial(c.T):
+        if t >= c.length[0]:
+            for v in T.serial(c.V):
+                c.arguments.out[c.out_at(t, v)] = T.cast(T.float32(0), c.spec.io)
