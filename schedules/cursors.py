@@ -107,7 +107,7 @@ def pending(a: Any, slot: Any) -> Any:
 
 @T.macro
 def apply_fold(a: Any, slot: Any, folds: Any) -> None:
-    """Records that the kernels folded are gone, and the row has a state. ``folds`` reads no cursor: they change here."""
+    """What the kernels folded is gone, and the row has a state. ``folds`` reads no cursor: they change here."""
     if folds == 1:
         a.cursors[BASE, slot] = common.record_row(a.cursors[BASE, slot], a.cursors[COUNT, slot], a.ring)
         a.cursors[COUNT, slot] = 0

@@ -58,7 +58,7 @@ class Schedule:
 class CpuSchedule(Schedule):
     """Lines of the state streamed once by one OpenMP cell: a batch row, a value head, a block of V.
 
-    rows    lines of the state in flight at once (rows of V in layout VK, of K in KV); cursor forms: batch rows of a cell.
+    rows    lines of the state in flight at once (of V in layout VK, of K in KV); cursor forms: batch rows of a cell.
     lanes   independent float32 accumulators of a sum over K: gcc vectorises them without reordering a sum.
     splits  blocks that V is divided into: more, smaller cells for small batches.
     ahead   lines by which the state, and with it the records, is asked for before it is read; 0: left to the hardware.

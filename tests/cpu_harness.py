@@ -76,7 +76,9 @@ class CpuKernel:
             sizes[f"{argument.name}_words"] = x.itemsize // 4
             sizes |= {f"{argument.name}_s{axis}": stride // item for axis, stride in enumerate(x.strides)}
             for size, extent in zip(argument.shape, x.shape, strict=True):
-                if isinstance(size, str) and size.isalpha():
+                if isinstance(size, str):
+                    size, _, more = size.partition(" + ")
+                    extent -= int(more or 0)
                     assert sizes.setdefault(size, extent) == extent, (argument.name, size)
         return sizes
 
@@ -102,10 +104,10 @@ def kernel(spec: KernelSpec, schedule: Schedule | None = None) -> CpuKernel:
 
 # -- one call on random memory ---------------------------------------------------------------------------------------
 
-#: Largest error of a float32 result, in units of the largest value beside it: sums of at most 256 products in float32
-#: arithmetic, eight times over (read, history, window), 2^-24 * 256 * 8 at the worst, of which random signs leave a tenth.
+#: Largest error of a float32 result, in units of the largest value beside it: sums of at most 256 products, eight times
+#: over (read, history, window), 2^-24 * 256 * 8 at the worst, of which random signs leave a tenth.
 ARITHMETIC = 1.2e-5
-#: Relative: half a unit in the last place of a rounding to nearest, and as much again for one that falls to the other side.
+#: Relative: half a unit in the last place of a rounding to nearest, as much again for one that falls the other way.
 ROUNDING = {"float32": 2.0**-23, "bfloat16": 2.0**-8, "float16": 2.0**-11}
 #: A state rounded to the other side moves a read by one unit in the last place of a few of its K terms.
 FLIPPED = {"float32": 0.0, "bfloat16": 2.0**-9, "float16": 2.0**-12}
