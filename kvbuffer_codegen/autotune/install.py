@@ -80,7 +80,7 @@ def new_evidence(found: Found, built: Artifact, machine: Machine) -> list[dict[s
         "batch": found.point.rows,
         "heads": [found.point.H, found.point.H * found.spec.ratio],
         "bytes": round(found.choice.bytes),
-        "read_bytes_per_s": round(machine.read),
+        "read_bytes_per_s": round(found.choice.read or machine.read),
     }
     return [
         {"kind": "check", **common, "result": {"errors": found.error}},

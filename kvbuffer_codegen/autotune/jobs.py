@@ -72,15 +72,23 @@ def check(job: Job, load_kernel: Callable[[str, str], Callable[..., Any]]) -> Jo
 
 
 def measure(job: Job, load_kernel: Callable[[str, str], Callable[..., Any]]) -> Job:
-    """Microseconds a call of the kernel in ``folder``: ``repeats`` passes over ``phases`` phases of its workload."""
+    """Microseconds a call of the kernel in ``folder``: ``repeats`` passes over ``phases`` phases of its workload.
+
+    ``renew``: allocate the pool anew, since where its pages lie favours one candidate or another by several percent.
+    ``read``: also bytes a second of a plain read of that pool.
+    """
     import torch
 
-    from kvbuffer_codegen.autotune.workload import timer
+    from kvbuffer_codegen.autotune.workload import read_bandwidth, timer
 
     device = torch.device(job["device"])
+    if job["renew"]:
+        _workload.cache_clear()
     workload = _workload(json.dumps(job["spec"]), job["source"], job["rows"], job["H"], device)
     clock = timer(load_kernel(job["folder"], job["device"]), workload, job["phases"], device)
-    return {"status": OK, "us": [clock.once() for _ in range(job["repeats"])], "bytes": workload.bytes}
+    us = [clock.once() for _ in range(job["repeats"])]
+    read = read_bandwidth(device, workload.pool) if job["read"] else None
+    return {"status": OK, "us": us, "bytes": workload.bytes, "read": read}
 
 
 def roofline(job: Job) -> Job:

@@ -7,8 +7,9 @@ gives it again). No line holds a path of the machine. Fields of a trial:
     schedule; rows, H (batch rows and key heads it was timed at; null: building and checking concern every size);
     stage "prune" | "build" | "check" | "rung <i>" | "final"; attempt (a search that found more candidates to try
     repeats the final rounds); status "ok" | "slow" | "compile" | "timeout" | "wrong" | "crash"; reason; us
-    (microseconds a call, one per pass); bytes (that a call must move); error (largest against the oracle, by tensor);
-    resources; versions; default (is it the default schedule)
+    (microseconds a call, one per pass); bytes (that a call must move); read (final: bytes a second of a plain read of
+    the pool, one per round); error (largest against the oracle, by tensor); resources; versions; default (is it the
+    default schedule)
 """
 
 from __future__ import annotations
@@ -26,8 +27,11 @@ from typing import Any
 from kvbuffer_codegen.autotune.jobs import OK
 
 Line = dict[str, Any]
-#: A difference below this is not told from noise, however calm a run was.
-LEAST_NOISE = 0.01
+#: A difference below this is not told from noise, however calm a run was: two runs of the same binaries differ by as
+#: much, on a CPU that others share more than on a GPU.
+LEAST_NOISE = {"cpu": 0.05, "cuda": 0.02}
+#: Standard deviations of one round that a difference must exceed: the best of several looks better than it is.
+DEVIATIONS = 2.0
 _PATH = re.compile(r"(?:/[\w.+@~-]+)+/(?=[\w.+@~-])")
 
 
@@ -93,8 +97,9 @@ def now() -> str:
 class Choice:
     """What the trials of one search say. Times are microseconds a call, medians over the final rounds.
 
-    ``ratio``: the winner's time over the default's, median over rounds that both ran. ``noise``: what that ratio must
-    beat. ``spread``: the best and the median candidate of the first rung.
+    ``ratio``: the winner's time over the default's, median over the rounds. ``noise``: by how much it must be below 1
+    (where the default stays: by how much the best of the others would have had to be). ``spread``: the best and the
+    median candidate of the first rung.
     """
 
     schedule: dict[str, Any]
@@ -105,6 +110,7 @@ class Choice:
     noise: float
     spread: tuple[float, float]
     bytes: float
+    read: float
 
 
 def choose(trials: Iterable[Line]) -> Choice | None:
@@ -112,7 +118,7 @@ def choose(trials: Iterable[Line]) -> Choice | None:
 
     A pure function: the order of the lines does not matter. Rounds are interleaved, so candidates are compared with
     the default round by round, and what the machine does meanwhile cancels. Of the candidates that cannot be told
-    from the best, the default wins, then the one that comes first as text.
+    from the best, the default wins, then the one with the fewest changes to it, then the one that comes first as text.
     """
     trials = [t for t in trials if t["kind"] == "trial"]
     last = max((t["attempt"] for t in trials if t["stage"] == "final"), default=0)
@@ -120,13 +126,18 @@ def choose(trials: Iterable[Line]) -> Choice | None:
     default = next((t for t in timed if t["default"]), None)
     if default is None:
         return None
-    ratios = {_text(t): _ratio(t["us"], default["us"]) for t in timed}
-    best = min(timed, key=lambda t: (ratios[_text(t)][0], _text(t)))
-    ratio, noise = ratios[_text(best)]
+    least = LEAST_NOISE[default["schedule"]["kind"]]
+    ratios = {_text(t): _ratio(t["us"], default["us"], least) for t in timed}
+    better = [t for t in timed if ratios[_text(t)][0] < 1 - ratios[_text(t)][1]]
     winner = default
-    if ratio < 1 - noise:
-        tied = [t for t in timed if ratios[_text(t)][0] <= ratio * (1 + noise) and ratios[_text(t)][0] < 1 - noise]
-        winner = min(tied, key=_text)
+    if better:
+        best = min(ratios[_text(t)][0] for t in better)
+        tied = [t for t in better if ratios[_text(t)][0] <= best * (1 + ratios[_text(t)][1])]
+        winner = min(tied, key=lambda t: (_changes(t["schedule"], default["schedule"]), _text(t)))
+    ratio, noise = ratios[_text(winner)]
+    if winner is default:  # what the best of the others would have had to beat
+        others = [r for text, r in ratios.items() if text != _text(default)]
+        noise = min(others, default=(1.0, 0.0))[1]
     first = [statistics.median(t["us"]) for t in trials if t["stage"] == "rung 0" and t["us"]]
     spread = (min(first), statistics.median(first)) if first else (0.0, 0.0)
     return Choice(
@@ -134,21 +145,26 @@ def choose(trials: Iterable[Line]) -> Choice | None:
         winner["default"],
         statistics.median(winner["us"]),
         statistics.median(default["us"]),
-        ratios[_text(winner)][0],
+        ratio,
         noise,
         spread,
         winner["bytes"],
+        statistics.median(winner["read"]) if winner["read"] else 0.0,
     )
 
 
-def _ratio(us: list[float], default: list[float]) -> tuple[float, float]:
-    """Median of the ratios round by round, and the scatter of one round (1.48 median deviations: a standard
-    deviation).
+def _changes(schedule: Mapping[str, Any], default: Mapping[str, Any]) -> int:
+    return sum(schedule[name] != value for name, value in default.items())
+
+
+def _ratio(us: list[float], default: list[float], least: float) -> tuple[float, float]:
+    """Median of the ratios round by round, and what is noise: DEVIATIONS times the scatter of one round (1.48 median
+    deviations are a standard deviation).
     """
     ratios = [a / b for a, b in zip(us, default, strict=False)]
     middle = statistics.median(ratios)
     scatter = 1.4826 * statistics.median(abs(r - middle) for r in ratios)
-    return middle, max(LEAST_NOISE, scatter)
+    return middle, max(least, DEVIATIONS * scatter)
 
 
 def _text(trial: Line) -> str:

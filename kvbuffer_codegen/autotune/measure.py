@@ -52,8 +52,13 @@ class Bench:
         job = {"job": "check", "device": self.device, "spec": spec, "folder": folder, "source": source}
         return self.worker.run(job, self.limits[0])
 
-    def time(self, spec: Job, folder: str, source: str, rows: int, H: int, phases: int, repeats: int) -> Job:
-        """``{"status", "us": one per pass, "bytes"}`` or why the candidate is out."""
+    def time(
+        self, spec: Job, folder: str, source: str, rows: int, H: int, phases: int, repeats: int, **more: bool
+    ) -> Job:
+        """``{"status", "us": one per pass, "bytes", "read"}`` or why the candidate is out. ``more``: ``renew``,
+        ``read`` (:func:`~kvbuffer_codegen.autotune.jobs.measure`).
+        """
         size: dict[str, Any] = {"rows": rows, "H": H, "phases": phases, "repeats": repeats}
+        size |= {"renew": False, "read": False, **more}
         job = {"job": "measure", "device": self.device, "spec": spec, "folder": folder, "source": source, **size}
         return self.worker.run(job, self.limits[1])

@@ -214,8 +214,7 @@ class Search:
                 f"{self.spec.name}: {choice.schedule}, chosen in the log, fails now; measure anew (--fresh)"
             )
         if point not in self.chosen:
-            more = {"legal": self.tried.legal, "read": self.tools.machine.read}
-            self._append({"kind": "choice", **self._about(point), **asdict(choice), **more})
+            self._append({"kind": "choice", **self._about(point), **asdict(choice), "legal": self.tried.legal})
         return Found(self.spec, point, choice, self.tried.legal, self._statuses(), winner.folder, winner.error)
 
     def _rung(self, point: Point, left: list[_Candidate], number: int, rung: Rung, until: float) -> list[_Candidate]:
@@ -262,8 +261,9 @@ class Search:
         return answer if answer["status"] == OK else None
 
     def _final(self, point: Point, left: list[_Candidate], until: float) -> None:
-        """Rounds over whole cycles, every candidate once a round."""
+        """Rounds over whole cycles, every candidate once a round, each round in a pool of its own."""
         rounds: dict[int, list[float]] = {i: [] for i in range(len(left))}
+        reads: list[float] = []
         answers: dict[int, Job] = {}
         for number in range(FINAL_ROUNDS):
             if number >= 3 and time.monotonic() > until:
@@ -272,16 +272,16 @@ class Search:
                 if i in answers and answers[i]["status"] != OK:
                     continue
                 self.tools.step(f"{self.spec.form}: final round", 1 / FINAL_ROUNDS)
-                answers[i] = self.tools.bench.time(
-                    self.job, str(candidate.folder), self.tools.source, point.rows, point.H, FINAL_PHASES, 1
-                )
+                where = (self.job, str(candidate.folder), self.tools.source, point.rows, point.H)
+                answers[i] = self.tools.bench.time(*where, FINAL_PHASES, 1, renew=i == 0, read=i == 0)
                 if answers[i]["status"] == OK:
                     rounds[i] += answers[i]["us"]
+                    reads += [answers[i]["read"]] if answers[i]["read"] else []
         attempt = 1 + max(
             (t["attempt"] for t in self.lines if t["kind"] == "trial" and t["stage"] == "final"), default=0
         )
         for i, candidate in enumerate(left):
-            self._trial(candidate, "final", {**answers[i], "us": rounds[i]}, point, attempt)
+            self._trial(candidate, "final", {**answers[i], "us": rounds[i], "read": reads}, point, attempt)
 
     # --- the log
 
@@ -322,6 +322,7 @@ class Search:
             "reason": answer.get("reason", ""),
             "us": answer.get("us", []),
             "bytes": answer.get("bytes"),
+            "read": answer.get("read"),
             "error": candidate.error,
             "resources": candidate.resources,
             "versions": candidate.versions,

@@ -252,7 +252,7 @@ def outcome(found: Found, machine: Machine, artifact: str) -> dict[str, Any]:
         "best_us": best,
         "median_us": median,
         "gb_per_s": choice.bytes / choice.us / 1e3,
-        "roofline": choice.bytes / choice.us * 1e6 / machine.read,
+        "roofline": choice.bytes / choice.us * 1e6 / (choice.read or machine.read),
         "artifact": artifact,
     }
 

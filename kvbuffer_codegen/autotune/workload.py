@@ -34,14 +34,15 @@ READ_BYTES = {"cpu": 2**28, "cuda": 2**30}
 
 @dataclass(frozen=True)
 class Workload:
-    """``calls[phase][group]``: arguments of one call. ``bytes``: what a call must move, mean over the cycle
-    (ir.cost).
+    """``calls[phase][group]``: arguments of one call. ``bytes``: what a call must move, mean over the cycle (ir.cost).
+    ``pool``: the tensor that makes it large, the states of all slots.
     """
 
     spec: KernelSpec
     rows: int
     calls: list[list[list[Any]]]
     bytes: float
+    pool: torch.Tensor
 
     @property
     def phases(self) -> int:
@@ -86,7 +87,7 @@ def make_workload(spec: KernelSpec, recurrence: Recurrence | None, rows: int, H:
         calls.append([[one[a.name] for a in signature(spec)] for one in given])
     folds = [n > 0 and (FORMS[spec.form].folds == "pending" or n + spec.tokens > spec.buffer) for n in occupancies]
     costs = [cost.row_cost(spec, HV, n, fold).bytes for n, fold in zip(occupancies, folds, strict=True)]
-    return Workload(spec, rows, calls, rows * sum(costs) / len(costs))
+    return Workload(spec, rows, calls, rows * sum(costs) / len(costs), shared["state"])
 
 
 def groups_of(spec: KernelSpec, rows: int, H: int, device: torch.device) -> int:
@@ -162,7 +163,7 @@ def _cursor_workload(form: str, rows: int, device: torch.device) -> Workload:
     given["accepted"] = torch.full((rows,), 3, dtype=torch.int32, device=device)
     batches = [{**given, "slots": slots[g * rows : (g + 1) * rows]} for g in range(groups)]
     calls = [[one[a.name] for a in signature(spec)] for one in batches]
-    return Workload(spec, rows, [calls], rows * 4 * (1 + 4 + 4))
+    return Workload(spec, rows, [calls], rows * 4 * (1 + 4 + 4), cursors)
 
 
 class Timer:
@@ -224,31 +225,29 @@ def _cache_bytes(path: Path) -> int:
     return int(text.rstrip("KMG")) * unit
 
 
-def read_bandwidth(device: torch.device, repeats: int = 5) -> float:
-    """Bytes a second of one pass that reads READ_BYTES and writes next to nothing: the roofline.
+def read_bandwidth(device: torch.device, pool: torch.Tensor | None = None, repeats: int = 5) -> float:
+    """Bytes a second of one pass that reads ``pool`` (default: READ_BYTES of its own) and writes next to nothing.
 
-    On a CPU the fastest of several whole-tensor reductions of torch (which of them vectorises best differs), on all
-    its threads.
+    The roofline, best of ``repeats``: torch's sum of float32, on all threads of a CPU; 16-bit tensors are read as such.
     """
-    data = torch.ones(READ_BYTES[device.type] // 4, device=device).view(-1, 4096)
-    ones = torch.ones(4096, device=device)
-    reads: list[Callable[[], Any]] = [data.sum] if device.type == "cuda" else [data.sum, data.norm, lambda: data @ ones]
-    best = math.inf
-    for read in reads:
-        read()
-        for _ in range(repeats):
-            if device.type == "cuda":
-                begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-                begin.record()
-                read()
-                end.record()
-                end.synchronize()
-                best = min(best, begin.elapsed_time(end) / 1e3)
-            else:
-                start = time.perf_counter()
-                read()
-                best = min(best, time.perf_counter() - start)
-    return data.numel() * 4 / best
+    data = (
+        torch.ones(READ_BYTES[device.type] // 4, device=device) if pool is None else pool.view(-1).view(torch.float32)
+    )
+    data.sum()
+    return data.nbytes / min(_seconds(data, device) for _ in range(repeats))
+
+
+def _seconds(data: torch.Tensor, device: torch.device) -> float:
+    if device.type == "cpu":
+        start = time.perf_counter()
+        data.sum()
+        return time.perf_counter() - start
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    begin.record()
+    data.sum()
+    end.record()
+    end.synchronize()
+    return float(begin.elapsed_time(end)) / 1e3
 
 
 def units(device: torch.device) -> int:
