@@ -158,8 +158,17 @@ def test_buckets(rows: int, expected: tuple[int, int | None]) -> None:
 # --- choices
 
 
-def trial(number: int, us: list[float], *, stage: str = "final", default: bool = False, attempt: int = 1) -> logs.Line:
+def trial(
+    number: int,
+    us: list[float],
+    *,
+    stage: str = "final",
+    default: bool = False,
+    attempt: int = 1,
+    incumbent: bool = False,
+) -> logs.Line:
     line = {"kind": "trial", "stage": stage, "status": "ok", "us": us, "default": default, "attempt": attempt}
+    line["incumbent"] = incumbent
     return {**line, "schedule": {"kind": "cpu", "rows": number}, "bytes": 1.0, "read": []}
 
 
@@ -200,6 +209,14 @@ def test_equal_candidates_are_told_apart_by_what_they_change_not_by_luck() -> No
         found = logs.choose([trial(1, [100.0] * 3, default=True), trial(3, us_3), trial(2, us_2)])
         assert found is not None
         assert found.schedule["rows"] == 2
+
+
+def test_what_an_earlier_run_chose_stays_until_it_is_beaten() -> None:
+    default, chosen = trial(1, [100.0] * 3, default=True), trial(2, [90.0] * 3, incumbent=True)
+    for us, winner in ((88.0, 2), (80.0, 3)):
+        found = logs.choose([default, chosen, trial(3, [us] * 3)])
+        assert found is not None
+        assert found.schedule["rows"] == winner
 
 
 def test_only_the_last_attempt_counts_and_no_default_means_no_choice() -> None:

@@ -9,7 +9,7 @@ gives it again). No line holds a path of the machine. Fields of a trial:
     repeats the final rounds); status "ok" | "slow" | "compile" | "timeout" | "wrong" | "crash"; reason; us
     (microseconds a call, one per pass); bytes (that a call must move); read (final: bytes a second of a plain read of
     the pool, one per round); error (largest against the oracle, by tensor); resources; versions; default (is it the
-    default schedule)
+    default schedule); incumbent (did an earlier run choose it)
 """
 
 from __future__ import annotations
@@ -97,9 +97,10 @@ def now() -> str:
 class Choice:
     """What the trials of one search say. Times are microseconds a call, medians over the final rounds.
 
-    ``ratio``: the winner's time over the default's, median over the rounds. ``noise``: by how much it must be below 1
-    (where the default stays: by how much the best of the others would have had to be). ``spread``: the best and the
-    median candidate of the first rung.
+    ``ratio``: the winner's time over the reference's, median over the rounds. ``noise``: by how much it must be below 1
+    (where the reference stays: by how much the best of the others would have had to be). ``spread``: the best and the
+    median candidate of the first rung. ``bytes``: that a call must move. ``read``: bytes a second of a plain read of
+    the same pools, median over the rounds.
     """
 
     schedule: dict[str, Any]
@@ -116,9 +117,10 @@ class Choice:
 def choose(trials: Iterable[Line]) -> Choice | None:
     """The choice among the trials of one run, key and size; None where the default was not timed to the end.
 
-    A pure function: the order of the lines does not matter. Rounds are interleaved, so candidates are compared with
-    the default round by round, and what the machine does meanwhile cancels. Of the candidates that cannot be told
-    from the best, the default wins, then the one with the fewest changes to it, then the one that comes first as text.
+    A pure function: the order of the lines does not matter. The reference is what an earlier run chose, else the
+    default. Rounds are interleaved, so candidates are compared with the reference round by round, and what the machine
+    does meanwhile cancels. Of the candidates that cannot be told from the best, the reference wins, then the one with
+    the fewest changes to the default, then the one that comes first as text.
     """
     trials = [t for t in trials if t["kind"] == "trial"]
     last = max((t["attempt"] for t in trials if t["stage"] == "final"), default=0)
@@ -126,17 +128,18 @@ def choose(trials: Iterable[Line]) -> Choice | None:
     default = next((t for t in timed if t["default"]), None)
     if default is None:
         return None
+    reference = next((t for t in timed if t["incumbent"]), default)
     least = LEAST_NOISE[default["schedule"]["kind"]]
-    ratios = {_text(t): _ratio(t["us"], default["us"], least) for t in timed}
+    ratios = {_text(t): _ratio(t["us"], reference["us"], least) for t in timed}
     better = [t for t in timed if ratios[_text(t)][0] < 1 - ratios[_text(t)][1]]
-    winner = default
+    winner = reference
     if better:
         best = min(ratios[_text(t)][0] for t in better)
         tied = [t for t in better if ratios[_text(t)][0] <= best * (1 + ratios[_text(t)][1])]
         winner = min(tied, key=lambda t: (_changes(t["schedule"], default["schedule"]), _text(t)))
     ratio, noise = ratios[_text(winner)]
-    if winner is default:  # what the best of the others would have had to beat
-        others = [r for text, r in ratios.items() if text != _text(default)]
+    if winner is reference:  # what the best of the others would have had to beat
+        others = [r for text, r in ratios.items() if text != _text(reference)]
         noise = min(others, default=(1.0, 0.0))[1]
     first = [statistics.median(t["us"]) for t in trials if t["stage"] == "rung 0" and t["us"]]
     spread = (min(first), statistics.median(first)) if first else (0.0, 0.0)

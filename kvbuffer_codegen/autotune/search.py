@@ -112,8 +112,12 @@ class Search:
         self.job = spec_to_json(spec)
         largest = max(p.heads(spec) for p in points)
         self.tried = candidates(spec, tools.target, largest, tools.machine.units, tools.limit)
-        self.lines = earlier(tools, spec)
-        self.run = self.lines[-1]["run"] if self.lines else tools.run
+        known = earlier(tools, spec)
+        last = max((t["run"] for t in known), default=tools.run)
+        self.run = tools.run if tools.fresh else last
+        self.lines = [t for t in known if t["run"] == self.run]
+        choices = [t for t in known if t["kind"] == "choice" and t["run"] != self.run]
+        self.incumbents = {(t["rows"], t["H"]): _text(t) for t in choices}  # the later one stays
         self.failed = {_text(t) for t in self.lines if t["kind"] == "trial" and t["status"] not in (OK, SLOW)}
         self.chosen = {p: t for p in self.points if (t := self._known_choice(p)) is not None}
 
@@ -218,7 +222,7 @@ class Search:
         return Found(self.spec, point, choice, self.tried.legal, self._statuses(), winner.folder, winner.error)
 
     def _rung(self, point: Point, left: list[_Candidate], number: int, rung: Rung, until: float) -> list[_Candidate]:
-        """Time all of ``left``, and return the best of them with the default.
+        """Time all of ``left``, and return the best of them with the default and what an earlier run chose.
 
         Where time is up, the first rung times no more of them (they come next time), a later one is left out.
         """
@@ -235,7 +239,7 @@ class Search:
                 times[i] = statistics.median(answer["us"])
         order = sorted(times, key=lambda i: times[i])
         keep = set(order[: max(rung.least, math.ceil(rung.keep * len(order)))])
-        keep |= {i for i in times if left[i].default}
+        keep |= {i for i in times if left[i].default or self._incumbent(left[i], point)}
         for i in order:
             if i not in keep:
                 reason = f"{times[i] / times[order[0]]:.2f} x the best of {stage}"
@@ -283,6 +287,9 @@ class Search:
         for i, candidate in enumerate(left):
             self._trial(candidate, "final", {**answers[i], "us": rounds[i], "read": reads}, point, attempt)
 
+    def _incumbent(self, candidate: _Candidate, point: Point) -> bool:
+        return self.incumbents.get((point.rows, point.H)) == schedule_text(candidate.schedule)
+
     # --- the log
 
     def _candidate(self, schedule: Schedule) -> _Candidate:
@@ -316,6 +323,7 @@ class Search:
             **self._about(point),
             "schedule": candidate.schedule.to_dict(),
             "default": candidate.default,
+            "incumbent": point is not None and self._incumbent(candidate, point),
             "stage": stage,
             "attempt": attempt,
             "status": answer["status"],
@@ -342,16 +350,15 @@ class Search:
 
 
 def earlier(tools: Tools, spec: KernelSpec) -> list[Line]:
-    """The lines of the last run that searched for this kernel here with the same generator; none for a fresh run."""
+    """The lines of searches for this kernel here with the same generator."""
     same = {
         "key": spec.key(),
         "capability": tools.machine.capability,
+        "device": tools.machine.name,
         "space": space.space_hash(),
         "generator": generator_hash(),
     }
-    lines = [t for t in tools.log.read(spec.form) if all(t[name] == value for name, value in same.items())]
-    run = tools.run if tools.fresh else max((t["run"] for t in lines), default=tools.run)
-    return [t for t in lines if t["run"] == run]
+    return [t for t in tools.log.read(spec.form) if all(t[name] == value for name, value in same.items())]
 
 
 @functools.cache
@@ -364,6 +371,8 @@ def generator_hash() -> str:
         root = importlib.resources.files(f"kvbuffer_codegen.{package}")
         with importlib.resources.as_file(root) as folder:
             for file in sorted(folder.rglob("*.py")):
+                if "recurrences" in file.relative_to(folder).parts:
+                    continue  # a key holds the hash of its own
                 digest.update(file.relative_to(folder).as_posix().encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:12]
 
