@@ -280,7 +280,7 @@ def test_cursors(form: str) -> None:
 def test_forms_in_turn_follow_the_oracle() -> None:
     """One row through kv_only windows, decode, step, partial acceptance and flush, with the cursor kernels.
 
-    Tolerance 3e-5 of the largest value: 40 tokens of float32 arithmetic, each of which forgets the errors of older ones.
+    Tolerance 3e-5 of the largest value: 40 tokens of float32 arithmetic; older errors decay with the state.
     """
     specs = {form: spec(form, kv_only=8) for form in RECURRENT}
     case = Case(specs["verify"], B=1, seed=9, index_dtype=np.int32)
