@@ -56,19 +56,22 @@ def _cpu() -> dict[str, Any]:
 def _gpus() -> list[dict[str, Any]]:
     import torch
 
+    from kvbuffer_codegen.runtime.loader import describe
+
     if not torch.cuda.is_available():
         return []
-    driver = getattr(torch._C, "_cuda_getDriverVersion", int)()
-    properties = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
-    return [
-        {
-            "name": p.name,
-            "capability": f"{p.major}.{p.minor}",
-            "memory_gib": round(p.total_memory / 2**30, 1),
-            "driver_cuda": driver,
-        }
-        for p in properties
-    ]
+    gpus = []
+    for i in range(torch.cuda.device_count()):
+        device = describe(torch.device("cuda", i))
+        gpus.append(
+            {
+                "name": device.name,
+                "capability": device.capability,
+                "memory_gib": round(torch.cuda.get_device_properties(i).total_memory / 2**30, 1),
+                "driver_cuda": f"{device.driver // 1000}.{device.driver % 1000 // 10}",
+            }
+        )
+    return gpus
 
 
 def _compilers() -> dict[str, str]:
