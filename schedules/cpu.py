@@ -41,6 +41,8 @@ LAST = 4
 LONGEST_WINDOW = 16
 
 Term = Callable[[Any], Any]
+#: Names of the int32 buffers of one element that a cell has.
+INTEGERS = ("layer", "row", "head", "block", "valid", "n", "base", "length", "fresh", "folds", "blank", "at")
 
 
 @dataclass
@@ -71,6 +73,20 @@ class Write:
 class Cell:
     """See the module. ``allocate`` makes the buffers, inside the kernel."""
 
+    #: int32 numbers of the row and cell, each a buffer of one element
+    layer: Any
+    row: Any
+    head: Any
+    block: Any
+    valid: Any
+    n: Any
+    base: Any
+    length: Any
+    fresh: Any
+    folds: Any
+    blank: Any
+    at: Any
+
     def __init__(self, spec: KernelSpec, schedule: CpuSchedule, arguments: Any):
         self.spec, self.schedule, self.arguments = spec, schedule, arguments
         self.layout = spec.record_layout
@@ -89,7 +105,7 @@ class Cell:
     def allocate(self) -> None:
         K, V, tokens = self.K, self.V, self.T
         padded = -(-self.capacity // TOGETHER) * TOGETHER
-        for name in ("layer", "row", "head", "block", "valid", "n", "base", "length", "fresh", "folds", "blank", "at"):
+        for name in INTEGERS:
             setattr(self, name, _local(name, (1,), "int32"))
         self.slot, self.ring = _local("slot", (1,), "int64"), _local("ring", (1,), "int64")
         self.acc, self.total = _floats("acc", self.lanes), _floats("total", self.fold_lines, self.width)
@@ -261,10 +277,11 @@ class Cell:
 
     def record_products(self, write: Write, t: Any, group: Any) -> list[Callable[[Any], Term]]:
         """Per read: the terms over K of a record of a group times the read's vector for token ``t``."""
-        return [
-            lambda row, y=read.y: lambda k: write.records_right[group * TOGETHER + row, k] * y[t, k]
-            for read in self.reads
-        ]
+
+        def products(y: Any) -> Callable[[Any], Term]:
+            return lambda row: lambda k: write.records_right[group * TOGETHER + row, k] * y[t, k]
+
+        return [products(read.y) for read in self.reads]
 
     def records_times(self, score: Any, write: Write, group: Any, v: Any) -> Any:
         """What a group of records gives a read, by their scores."""
@@ -272,13 +289,19 @@ class Cell:
 
     def state_products(self, first: Any) -> list[Callable[[Any], Term]]:
         """Per (read, token): the terms over K of a row of the state in layout VK times the read's vector."""
-        ys = [(self.reads[i].past, t) for i, t in self.pairs]
-        return [lambda row, y=y, t=t: lambda k: self.state(first + row, k) * y[t, k] for y, t in ys]
+
+        def products(y: Any, t: int) -> Callable[[Any], Term]:
+            return lambda row: lambda k: self.state(first + row, k) * y[t, k]
+
+        return [products(self.reads[i].past, t) for i, t in self.pairs]
 
     def total_products(self) -> list[Callable[[Any], Term]]:
         """The same of a row in ``total``."""
-        ys = [(self.reads[i].y, t) for i, t in self.pairs]
-        return [lambda row, y=y, t=t: lambda k: self.total[row, k] * y[t, k] for y, t in ys]
+
+        def products(y: Any, t: int) -> Callable[[Any], Term]:
+            return lambda row: lambda k: self.total[row, k] * y[t, k]
+
+        return [products(self.reads[i].y, t) for i, t in self.pairs]
 
     def lines_times(self, pair: tuple[int, int], first: Any, v: Any) -> Any:
         """What ``rows`` lines of layout KV give a (read, token)."""
