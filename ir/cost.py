@@ -5,9 +5,9 @@ All counts are per row (one request) and layer unless a function says otherwise;
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from .forms import DTYPES, FORMS, KernelSpec
+from .forms import DTYPES, FORMS, KernelSpec, ring_rows
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,6 @@ def cycle_cost(spec: KernelSpec, HV: int, accepted: float = 1.0) -> Cost:
 
 def best_buffer(spec: KernelSpec, HV: int, accepted: float = 1.0, longest: int = 64) -> int:
     """The buffer length L with the fewest bytes a call over a cycle."""
-    from dataclasses import replace
-
     least = max(1, spec.window)
     return min(range(least, longest + 1), key=lambda L: cycle_cost(replace(spec, buffer=L), HV, accepted).bytes)
 
@@ -90,8 +88,6 @@ def best_buffer(spec: KernelSpec, HV: int, accepted: float = 1.0, longest: int =
 def request_bytes(spec: KernelSpec, HV: int, layers: int, max_window: int) -> dict[str, float]:
     """Memory of one request over all layers: state, ring, cursors, and what per-draft state snapshots would take
     instead of the ring."""
-    from .forms import ring_rows
-
     state = layers * state_bytes(spec, HV)
     ring = layers * record_bytes(spec, HV) * ring_rows(spec.buffer, spec.kv_only, max_window)
     return {"state": state, "ring": ring, "cursors": 20, "snapshots": state * max_window}

@@ -1,11 +1,9 @@
 """Expressions of one token: small, frozen, hashable trees over named axes.
 
-An expression lives on a subset of the axes ``K`` (key channels) and ``V`` (value channels) and belongs to no head,
-to a key
-head or to a value head. Equal expressions are equal values, so a dictionary keyed by expressions is
-common-subexpression
-elimination. Nothing here computes: :func:`evaluate` walks a tree with the operations of whoever asks (NumPy, torch,
-TIR).
+An expression lives on a subset of the axes ``K`` (key channels) and ``V`` (value channels) and belongs to no head, to
+a key head or to a value head. Equal expressions are equal values, so a dictionary keyed by expressions is
+common-subexpression elimination. Nothing here computes: :func:`evaluate` walks a tree with the operations of whoever
+asks (NumPy, torch, TIR).
 """
 
 from __future__ import annotations

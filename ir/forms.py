@@ -5,11 +5,9 @@ With n records (a_j, b_j, g_j) on top of the checkpoint S0, the state before a t
     S' = e^{s_0} S0 + sum_j e^{s_j} a_j b_j^T,    s_j = g_{j+1} + ... + g_n, summed from the newest record backwards
 
 so that a read costs one pass over S0 and n short products: S' @ x = e^{s_0} (S0 @ x) + sum_j e^{s_j} (b_j . x) a_j
-(a log-decay over K
-weighs x or b_j inside the product, one over V weighs a_j). Appending a token adds (left, right, log_decay) and
-changes nothing else;
-a fold writes S' back. KVBuffer, arXiv 2605.19049, equations 7 and 8; the triangular recurrence inside a window needs
-no inverse here.
+(a log-decay over K weighs x or b_j inside the product, one over V weighs a_j). Appending a token adds (left, right,
+log_decay) and changes nothing else; a fold writes S' back. KVBuffer, arXiv 2605.19049, equations 7 and 8; the
+triangular recurrence inside a window needs no inverse here.
 """
 
 from __future__ import annotations
@@ -152,8 +150,7 @@ class KernelSpec:
     """Everything a kernel's binary is specialised for, its schedule aside.
 
     ``ratio`` = HV / H. ``buffer`` = L, ``window`` = T (0 unless verify), ``kv_only`` = C. ``advance`` and ``commit``
-    know no recurrence:
-    :func:`cursor_spec` makes theirs.
+    know no recurrence: :func:`cursor_spec` makes theirs.
     """
 
     form: str

@@ -8,14 +8,13 @@
         return S, S @ q
 
 The function sees one value head: ``S`` is its V x K tile, a ``Key`` is a vector over K, a ``Value`` one over V. It
-is run twice,
-on symbols (to trace the normal form) and on float64 arrays (the oracle), so it is plain Python: loops over
-``Key[2]`` unroll.
-Axes are named: an expression that puts K beside V is an error at that line, even where K == V.
+is run twice, on symbols (to trace the normal form) and on float64 arrays (the oracle), so it is plain Python: loops
+over ``Key[2]`` unroll. Axes are named: an expression that puts K beside V is an error at that line, even where K == V.
 """
 
 from __future__ import annotations
 
+import abc
 import functools
 import inspect
 import linecache
@@ -28,8 +27,9 @@ if TYPE_CHECKING:
     from .normal_form import NormalForm
 
 
-#: Names that kernels and pools give to arguments of their own.
+#: Names that kernels and pools give to arguments of their own, and sizes that kernels know by one letter.
 RESERVED = ("state", "cursors", "slots", "rings", "lengths", "accepted", "parents", "path", "layer", "out", "cell")
+SIZES = ("B", "P", "N", "R", "H", "HV", "Y", "K", "V", "T")
 
 
 class LegalityError(ValueError):
@@ -55,7 +55,7 @@ def refuse(reason: str, accepted: str) -> LegalityError:
     return LegalityError(f"{source_line()}\n  {reason}\n  accepted: {accepted}")
 
 
-class Quantity:
+class Quantity(abc.ABC):
     """What an argument or an intermediate is, to the person who writes a recurrence: it has arithmetic.
 
     ``binary`` and ``unary`` are given by the two interpretations, symbols (normal_form.py) and float64 arrays
@@ -72,11 +72,13 @@ class Quantity:
             )
         return type(cls.__name__, (cls,), {"count": count})
 
+    @abc.abstractmethod
     def binary(self, op: str, other: Any, swapped: bool = False) -> Any:
-        raise NotImplementedError
+        """``op`` of this and ``other``, in the other order where ``swapped``."""
 
+    @abc.abstractmethod
     def unary(self, op: str) -> Any:
-        raise NotImplementedError
+        """``op`` of this."""
 
     def __add__(self, other: Any) -> Any:
         return self.binary("add", other)
@@ -245,9 +247,10 @@ def recurrence(function: Callable[..., Any]) -> Recurrence:
             expected = "State" if position == 0 else ", ".join(KINDS)
             reason = f"argument {name!r} is declared as {kind!r}"
             raise LegalityError(f"{where}\n  {reason}\n  accepted there: {expected} (nothing is guessed from names)")
-        if name in RESERVED or name.startswith("record_"):
+        if name in (*RESERVED, *SIZES) or name.startswith("record_"):
             reason = f"argument {name!r} has a name that kernels use themselves"
-            raise LegalityError(f"{where}\n  {reason}\n  accepted: names other than {', '.join(RESERVED)}, record_*")
+            accepted = f"names other than {', '.join((*RESERVED, *SIZES))}, record_*"
+            raise LegalityError(f"{where}\n  {reason}\n  accepted: {accepted}")
         if position:
             arguments.append(Argument(name, kind.kind, kind.count))
     if len(parameters) < 2:

@@ -2,14 +2,13 @@
 
 With r_i = S' @ reads[i], S' the state before the token:
 
-    S = exp(log_decay_scalar + log_decay_key[K] + log_decay_value[V]) * S' + sum_r outer(writes[r].left,
-    writes[r].right)
+    S = exp(log_decay_scalar + log_decay_key[K] + log_decay_value[V]) * S'
+        + sum_r outer(writes[r].left, writes[r].right)
     o = output
 
 Reads, right vectors and decays are input-side (built from inputs); left vectors and the output are pointwise over V
-in inputs,
-input-side scalars, reads and earlier left vectors. A read of the state at any point inside the token is pushed back
-to S':
+in inputs, input-side scalars, reads and earlier left vectors. A read of the state at any point inside the token is
+pushed back to S':
 
     S @ x = e^d * (S' @ (e^k * x)) + sum over writes already made of left * (right . x)
 """

@@ -1,9 +1,8 @@
 """What one token leaves in the ring: derived, not fixed.
 
 A right vector is stored as the io-dtype inputs and float32 numbers from which it can be recomputed exactly (a key
-and 1 / its norm), or in
-float32 where that costs fewer bytes; left vectors and log-decays in float32; what depends on parameters alone is not
-stored.
+and 1 / its norm), or in float32 where that costs fewer bytes; left vectors and log-decays in float32; what depends on
+parameters alone is not stored.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from .expr import walk
 from .forms import DTYPES, FORMS, KernelSpec
 
 #: Rows of the cursors tensor, int32 [5, P + 1]; column P belongs to no slot and takes the faults of rows whose slot
@@ -20,9 +21,8 @@ ADVANCE_FORMS = {"decode": 0, "step": 1, "flush": 2}
 @dataclass(frozen=True)
 class TensorArg:
     """One tensor. ``shape``: ints, symbols (B P N R H HV Y bind at first sight) and sums of these as text; strides
-    of ``free_strides`` are
-    run-time values in elements, the other axes are contiguous; base address and free strides are multiples of
-    ``align`` bytes."""
+    of ``free_strides`` are run-time values in elements, the other axes are contiguous; base address and free strides
+    are multiples of ``align`` bytes."""
 
     name: str
     role: str
@@ -124,8 +124,6 @@ def _inputs(spec: KernelSpec, layers: tuple[str, ...]) -> list[TensorArg]:
 
 
 def _parameters_of_records(spec: KernelSpec) -> set[str]:
-    from .expr import walk
-
     layout = spec.record_layout
     parts = [*(r.expr for r in layout.rights), layout.log_decay_scalar, layout.log_decay_key, layout.log_decay_value]
     return {n.value[0] for n in walk(*(p for p in parts if p is not None)) if n.op == "input"}

@@ -12,7 +12,7 @@ from inventions import EVERY, INVENTIONS
 
 from kvbuffer_codegen.ir import oracle
 from kvbuffer_codegen.ir.forms import FORMS, KernelSpec, cursor_spec, ring_rows
-from kvbuffer_codegen.ir.recurrences import gated_delta_rule
+from kvbuffer_codegen.ir.recurrences import RECURRENCES, gated_delta_rule
 from kvbuffer_codegen.ir.signature import (
     ADVANCE_FORMS,
     BASE,
@@ -28,6 +28,7 @@ from kvbuffer_codegen.schedules import space
 
 RECURRENT = [name for name, form in FORMS.items() if not form.cursors_only]
 FLOATS = ("float32", "bfloat16", "float16")
+FAMILY = [*INVENTIONS, *(r for r in RECURRENCES.values() if r is not gated_delta_rule)]
 
 
 def spec(form: str, recurrence: Any = gated_delta_rule, **more: Any) -> KernelSpec:
@@ -97,7 +98,7 @@ def test_buffer_of_one(form: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", RECURRENT)
-@pytest.mark.parametrize("recurrence", INVENTIONS, ids=lambda r: r.name)
+@pytest.mark.parametrize("recurrence", FAMILY, ids=lambda r: r.name)
 def test_other_recurrences(recurrence: Any, form: str) -> None:
     """Several reads and writes, counts, decays over K and over V, a nonlinear left vector."""
     for layout in ("VK", "KV"):

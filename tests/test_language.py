@@ -36,9 +36,9 @@ def refused(function, line, *words):
 
 
 def test_mamba1_decay_over_v_and_k():
-    def mamba1(S: State, B: Key, C: Key, x: Value, dt: Value, A: Channel):
+    def mamba1(S: State, k: Key, q: Key, x: Value, dt: Value, A: Channel):
         S = exp(outer(dt, A)) * S
-        return S + outer(x, B), S @ C
+        return S + outer(x, k), S @ q
 
     refused(mamba1, "S = exp(outer(dt, A)) * S", "V x K", "Mamba-1")
 
@@ -163,6 +163,11 @@ def test_declarations():
         return S, S @ out
 
     refused(reserved, "def reserved", "argument 'out'")
+
+    def sized(S: State, B: Key):
+        return S, S @ B
+
+    refused(sized, "def sized", "argument 'B'")
 
     def alone(S: State):
         return S, S

@@ -195,9 +195,9 @@ def test_rwkv7():
 def test_mamba2(name):
     """Against the segment-sum form of Transformers' torch path, written over the whole sequence at once."""
     c = Case(name)
-    B, C = (torch.tensor(c.data[n]).repeat_interleave(HV // H, 1) for n in ("B", "C"))
+    B, C = (torch.tensor(c.data[n]).repeat_interleave(HV // H, 1) for n in ("k", "q"))
     x, dt = (
-        torch.tensor(c.data["x"]),
+        torch.tensor(c.data["v"]),
         torch.nn.functional.softplus(torch.tensor(c.data["dt"]) + torch.tensor(c.data["dt_bias"])),
     )
     log = (-torch.tensor(c.data["A_log"]).exp() * dt).cumsum(0)
