@@ -2,7 +2,8 @@
 slots.
 
 Every number goes through the token program and the record layout, so agreement with ``oracle.run`` (which goes
-through neither) checks the derivation. Runtime rules (when a row folds, what kv_only means) are those of docs/architecture.md.
+through neither) checks the derivation. Runtime rules (when a row folds, what kv_only means) are those of
+docs/architecture.md.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class Row:
     checkpoint yet.
 
     ``spec`` gives recurrence, K, V, ratio, io (which decides the record layout), buffer and kv_only; its form does
-    not matter. Per-token inputs are [(count,) heads, (axis,)], parameters [HV, (axis,)]; outputs are [HV, V]; everything float64.
+    not matter. Per-token inputs are [(count,) heads, (axis,)], parameters [HV, (axis,)]; outputs are
+    [HV, V]; everything float64.
     """
 
     def __init__(self, spec: KernelSpec, state: npt.ArrayLike | None, parameters: Token):

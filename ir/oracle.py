@@ -93,7 +93,8 @@ def run(recurrence: Recurrence, inputs: Mapping[str, npt.ArrayLike], state: npt.
     """Run a sequence of T tokens for one request.
 
     ``inputs[name]``: [T, (count,) heads, (axis,)] for what comes per token, [HV, (axis,)] for parameters, H key
-    heads or HV value heads. ``state``: [HV, V, K]. Returns outputs [T, HV, V] and the state after each token [T, HV, V, K], all float64.
+    heads or HV value heads. ``state``: [HV, V, K]. Returns outputs [T, HV, V] and the state after each
+    token [T, HV, V, K], all float64.
     """
     current = Array(np.array(state, np.float64), ("V", "K"))
     HV = current.data.shape[0]

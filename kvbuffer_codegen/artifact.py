@@ -174,7 +174,7 @@ def fits(manifest: Manifest, device: Device) -> str | None:
     if device.capability not in target["capabilities"]:
         return f"built for compute capability {', '.join(target['capabilities'])}, the device has {device.capability}"
     if device.driver < target["min_driver"]:
-        needed, installed = _version(target["min_driver"]), _version(device.driver)
+        needed, installed = cuda_version(target["min_driver"]), cuda_version(device.driver)
         return f"needs a driver for CUDA {needed}, installed is one for {installed}: update it"
     return None
 
@@ -307,5 +307,6 @@ def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _version(number: int) -> str:
+def cuda_version(number: int) -> str:
+    """``12040`` as "12.4"."""
     return f"{number // 1000}.{number % 1000 // 10}"

@@ -7,6 +7,7 @@ here, so that listing candidates is cheap. A family adds itself by subclassing :
 
 from __future__ import annotations
 
+import abc
 import hashlib
 import itertools
 import json
@@ -27,7 +28,7 @@ class TargetLike(Protocol):
 
 
 @dataclass(frozen=True)
-class Schedule:
+class Schedule(abc.ABC):
     """Base of all families. Subclasses are frozen dataclasses of ints, bools and strings with every field defaulted."""
 
     kind: ClassVar[str] = ""  #: the target kind this family serves
@@ -40,18 +41,19 @@ class Schedule:
         return {"kind": self.kind, **asdict(self)}
 
     @classmethod
+    @abc.abstractmethod
     def legal(cls, spec: KernelSpec, target: TargetLike) -> list[Self]:
         """Every candidate for ``spec`` on ``target``, the default among them, in a fixed order."""
-        raise NotImplementedError
 
     @classmethod
+    @abc.abstractmethod
     def default(cls, spec: KernelSpec, target: TargetLike) -> Self:
-        raise NotImplementedError
+        """The candidate that serves where nothing is tuned."""
 
     @classmethod
+    @abc.abstractmethod
     def space(cls) -> dict[str, Any]:
         """What :func:`space_hash` covers: a change of these values makes old tuning choices void."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from kvbuffer_codegen.ir.forms import FORMS, KernelSpec, cursor_spec
 from kvbuffer_codegen.ir.normal_form import NormalForm
 
 Job = dict[str, Any]
-OK, SLOW, COMPILE, TIMEOUT, WRONG, CRASH = STATUSES = ("ok", "slow", "compile", "timeout", "wrong", "crash")
+OK, SLOW, COMPILE, TIMEOUT, WRONG, CRASH = ("ok", "slow", "compile", "timeout", "wrong", "crash")
 
 
 def spec_to_json(spec: KernelSpec) -> Job:

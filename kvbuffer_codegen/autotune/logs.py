@@ -130,16 +130,16 @@ def choose(trials: Iterable[Line]) -> Choice | None:
         return None
     reference = next((t for t in timed if t["incumbent"]), default)
     least = LEAST_NOISE[default["schedule"]["kind"]]
-    ratios = {_text(t): _ratio(t["us"], reference["us"], least) for t in timed}
-    better = [t for t in timed if ratios[_text(t)][0] < 1 - ratios[_text(t)][1]]
+    ratios = {trial_text(t): _ratio(t["us"], reference["us"], least) for t in timed}
+    better = [t for t in timed if ratios[trial_text(t)][0] < 1 - ratios[trial_text(t)][1]]
     winner = reference
     if better:
-        best = min(ratios[_text(t)][0] for t in better)
-        tied = [t for t in better if ratios[_text(t)][0] <= best * (1 + ratios[_text(t)][1])]
-        winner = min(tied, key=lambda t: (_changes(t["schedule"], default["schedule"]), _text(t)))
-    ratio, noise = ratios[_text(winner)]
+        best = min(ratios[trial_text(t)][0] for t in better)
+        tied = [t for t in better if ratios[trial_text(t)][0] <= best * (1 + ratios[trial_text(t)][1])]
+        winner = min(tied, key=lambda t: (_changes(t["schedule"], default["schedule"]), trial_text(t)))
+    ratio, noise = ratios[trial_text(winner)]
     if winner is reference:  # what the best of the others would have had to beat
-        others = [r for text, r in ratios.items() if text != _text(reference)]
+        others = [r for text, r in ratios.items() if text != trial_text(reference)]
         noise = min(others, default=(1.0, 0.0))[1]
     first = [statistics.median(t["us"]) for t in trials if t["stage"] == "rung 0" and t["us"]]
     spread = (min(first), statistics.median(first)) if first else (0.0, 0.0)
@@ -170,7 +170,8 @@ def _ratio(us: list[float], default: list[float], least: float) -> tuple[float, 
     return middle, max(least, DEVIATIONS * scatter)
 
 
-def _text(trial: Line) -> str:
+def trial_text(trial: Line) -> str:
+    """Canonical JSON of a trial's schedule (``candidates.schedule_text`` of the schedule itself)."""
     return json.dumps(trial["schedule"], sort_keys=True)
 
 

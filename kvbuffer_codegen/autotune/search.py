@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.resources
-import json
 import math
 import statistics
 import time
@@ -21,7 +20,7 @@ from pathlib import Path
 from kvbuffer_codegen.autotune.candidates import candidates, schedule_digest, schedule_text
 from kvbuffer_codegen.autotune.farm import Farm
 from kvbuffer_codegen.autotune.jobs import OK, SLOW, Job, spec_to_json
-from kvbuffer_codegen.autotune.logs import Choice, Line, Log, choose, now
+from kvbuffer_codegen.autotune.logs import Choice, Line, Log, choose, now, trial_text
 from kvbuffer_codegen.autotune.measure import Bench, Machine
 from kvbuffer_codegen.ir.forms import KernelSpec
 from kvbuffer_codegen.schedules import space
@@ -58,6 +57,10 @@ class Point:
     def heads(self, spec: KernelSpec) -> int:
         """Value-head rows, which choices are keyed by."""
         return self.rows * self.H * spec.ratio
+
+    def timed(self, line: Line) -> bool:
+        """Whether a line of the log was timed at this size."""
+        return (line["rows"], line["H"]) == (self.rows, self.H)
 
 
 @dataclass
@@ -117,15 +120,19 @@ class Search:
         self.run = tools.run if tools.fresh else last
         self.lines = [t for t in known if t["run"] == self.run]
         choices = [t for t in known if t["kind"] == "choice" and t["run"] != self.run]
-        self.incumbents = {(t["rows"], t["H"]): _text(t) for t in choices}  # the later one stays
-        self.failed = {_text(t) for t in self.lines if t["kind"] == "trial" and t["status"] not in (OK, SLOW)}
+        self.incumbents = {(t["rows"], t["H"]): trial_text(t) for t in choices}  # the later one stays
+        self.failed = {trial_text(t) for t in self.trials if t["status"] not in (OK, SLOW)}
         self.chosen = {p: t for p in self.points if (t := self._known_choice(p)) is not None}
+
+    @property
+    def trials(self) -> list[Line]:
+        return [t for t in self.lines if t["kind"] == "trial"]
 
     def _known_choice(self, point: Point) -> Line | None:
         """The choice of an earlier attempt, where none of today's candidates was left untried then."""
-        here = [t for t in self.lines if (t["rows"], t["H"]) == (point.rows, point.H)]
-        tried = {_text(t) for t in here if t["kind"] == "trial" and t["stage"] == "rung 0"} | self.failed
-        tried |= {_text(t) for t in self.lines if t["kind"] == "trial" and t["stage"] == "build"}  # it spills
+        here = [t for t in self.lines if point.timed(t)]
+        tried = {trial_text(t) for t in here if t["kind"] == "trial" and t["stage"] == "rung 0"} | self.failed
+        tried |= {trial_text(t) for t in self.trials if t["stage"] == "build"}  # it spills
         if any(schedule_text(s) not in tried for s in self.tried.schedules):
             return None
         return next((t for t in reversed(here) if t["kind"] == "choice"), None)
@@ -147,7 +154,7 @@ class Search:
     # --- stages
 
     def _log_pruned(self) -> None:
-        known = {_text(t) for t in self.lines if t["kind"] == "trial"}
+        known = {trial_text(t) for t in self.trials}
         for schedule, reason in self.tried.pruned:
             if schedule_text(schedule) not in known:
                 self._trial(_Candidate(schedule, False, Path()), "prune", {"status": SLOW, "reason": reason})
@@ -156,7 +163,7 @@ class Search:
         """Candidates whose binary is there, those of an earlier attempt at this run included."""
         every = [self._candidate(s) for s in self.tried.schedules if schedule_text(s) not in self.failed]
         if len(self.chosen) == len(self.points):  # all is known: only what was chosen is needed again
-            winners = [_text(t) for t in self.chosen.values()]
+            winners = [trial_text(t) for t in self.chosen.values()]
             every = [c for c in every if c.default or schedule_text(c.schedule) in winners]
         by_folder = {str(c.folder): c for c in every}
         built: list[_Candidate] = []
@@ -208,7 +215,7 @@ class Search:
             for i, rung in enumerate(RUNGS):
                 left = self._rung(point, left, i, rung, start + (until - start) * rung.share)
             self._final(point, left, until)
-        trials = [t for t in self.lines if t["kind"] == "trial" and (t["rows"], t["H"]) == (point.rows, point.H)]
+        trials = [t for t in self.trials if point.timed(t)]
         choice = choose(trials)
         if choice is None:
             raise SearchError(f"{self.spec.name}: the default schedule could not be timed")
@@ -249,14 +256,8 @@ class Search:
     def _timed(self, candidate: _Candidate, point: Point, stage: str, phases: int, repeats: int) -> Job | None:
         """The timing, from the log where it is there; None for a candidate that failed."""
         text = schedule_text(candidate.schedule)
-        for t in self.lines:
-            if (
-                t["kind"] == "trial"
-                and t["stage"] == stage
-                and t["us"]
-                and (t["rows"], t["H"]) == (point.rows, point.H)
-                and _text(t) == text
-            ):
+        for t in self.trials:
+            if t["stage"] == stage and t["us"] and point.timed(t) and trial_text(t) == text:
                 return t
         answer = self.tools.bench.time(
             self.job, str(candidate.folder), self.tools.source, point.rows, point.H, phases, repeats
@@ -281,9 +282,7 @@ class Search:
                 if answers[i]["status"] == OK:
                     rounds[i] += answers[i]["us"]
                     reads += [answers[i]["read"]] if answers[i]["read"] else []
-        attempt = 1 + max(
-            (t["attempt"] for t in self.lines if t["kind"] == "trial" and t["stage"] == "final"), default=0
-        )
+        attempt = 1 + max((t["attempt"] for t in self.trials if t["stage"] == "final"), default=0)
         for i, candidate in enumerate(left):
             self._trial(candidate, "final", {**answers[i], "us": rounds[i], "read": reads}, point, attempt)
 
@@ -299,7 +298,7 @@ class Search:
     def _needs_default(self, left: list[_Candidate], stage: str) -> None:
         if any(c.default for c in left):
             return
-        why = next((t["reason"] for t in reversed(self.lines) if t["kind"] == "trial" and t["default"]), "")
+        why = next((t["reason"] for t in reversed(self.trials) if t["default"]), "")
         raise SearchError(f"{self.spec.name}: the default schedule fails at {stage}: {why}")
 
     def _about(self, point: Point | None) -> Line:
@@ -343,9 +342,9 @@ class Search:
     def _statuses(self) -> dict[str, int]:
         """Candidates by the last that is known of them; a wrong one stays wrong."""
         last: dict[str, str] = {}
-        for t in self.lines:
-            if t["kind"] == "trial" and last.get(_text(t), OK) in (OK, SLOW):
-                last[_text(t)] = t["status"]
+        for t in self.trials:
+            if last.get(trial_text(t), OK) in (OK, SLOW):
+                last[trial_text(t)] = t["status"]
         return {status: list(last.values()).count(status) for status in sorted(set(last.values()))}
 
 
@@ -358,7 +357,7 @@ def earlier(tools: Tools, spec: KernelSpec) -> list[Line]:
         "space": space.space_hash(),
         "generator": generator_hash(),
     }
-    return [t for t in tools.log.read(spec.form) if all(t[name] == value for name, value in same.items())]
+    return [t for t in tools.log.read(spec.form) if all(t.get(name) == value for name, value in same.items())]
 
 
 @functools.cache
@@ -375,7 +374,3 @@ def generator_hash() -> str:
                     continue  # a key holds the hash of its own
                 digest.update(file.relative_to(folder).as_posix().encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:12]
-
-
-def _text(trial: Line) -> str:
-    return json.dumps(trial["schedule"], sort_keys=True)

@@ -78,7 +78,7 @@ def make_workload(spec: KernelSpec, recurrence: Recurrence | None, rows: int, H:
     HV, groups = H * spec.ratio, groups_of(spec, rows, H, device)
     P = groups * rows
     occupancies = cycle(spec)
-    shared = _shared(spec, recurrence, P, H, device) | _inputs(spec, recurrence, rows, H, device)
+    shared = _shared(spec, recurrence, P, H, device) | _inputs(spec, rows, H, device)
     slots = torch.arange(P, dtype=torch.int32, device=device).view(groups, rows)
     calls = []
     for phase in range(len(occupancies)):
@@ -140,7 +140,7 @@ def _shared(spec: KernelSpec, recurrence: Recurrence, P: int, H: int, device: to
     return made
 
 
-def _inputs(spec: KernelSpec, recurrence: Recurrence, rows: int, H: int, device: torch.device) -> Tensors:
+def _inputs(spec: KernelSpec, rows: int, H: int, device: torch.device) -> Tensors:
     generator = torch.Generator().manual_seed(0)
     made: Tensors = {}
     for a in signature(spec):
@@ -167,7 +167,7 @@ def _cursor_workload(form: str, rows: int, device: torch.device) -> Workload:
 
 
 class Timer:
-    """Seconds of one pass over the given phases of a workload, caches cold."""
+    """Times passes over the given phases of a workload, caches cold."""
 
     def __init__(self, kernel: Callable[..., Any], workload: Workload, phases: int):
         step = max(1, workload.phases // phases)
@@ -228,7 +228,8 @@ def _cache_bytes(path: Path) -> int:
 def read_bandwidth(device: torch.device, pool: torch.Tensor | None = None, repeats: int = 5) -> float:
     """Bytes a second of one pass that reads ``pool`` (default: READ_BYTES of its own) and writes next to nothing.
 
-    The roofline, best of ``repeats``: torch's sum of float32, on all threads of a CPU; 16-bit tensors are read as such.
+    The roofline, best of ``repeats``: torch's sum of float32, on all threads of a CPU; the bits of
+    other dtypes are read as float32.
     """
     data = (
         torch.ones(READ_BYTES[device.type] // 4, device=device) if pool is None else pool.view(-1).view(torch.float32)

@@ -9,7 +9,7 @@ import platform
 from typing import Any
 
 from kvbuffer_codegen import __version__
-from kvbuffer_codegen.artifact import cpu_device
+from kvbuffer_codegen.artifact import cpu_device, cuda_version
 from kvbuffer_codegen.caches import CACHE_VARIABLE, PATH_VARIABLE, CacheError, cache_folder, cache_root, search_path
 from kvbuffer_codegen.cli.common import DONE, FAILED, print_json, target_of
 
@@ -68,7 +68,7 @@ def _gpus() -> list[dict[str, Any]]:
                 "name": device.name,
                 "capability": device.capability,
                 "memory_gib": round(torch.cuda.get_device_properties(i).total_memory / 2**30, 1),
-                "driver_cuda": f"{device.driver // 1000}.{device.driver % 1000 // 10}",
+                "driver_cuda": cuda_version(device.driver),
             }
         )
     return gpus

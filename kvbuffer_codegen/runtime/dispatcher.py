@@ -289,14 +289,8 @@ def _index(folder: Path, stamp: tuple[int, int, int] | None) -> Index:
 
 def _check_is(spec: KernelSpec, artifact: Artifact) -> None:
     """Raises ``ArtifactError`` unless the artifact is a kernel of ``spec``."""
-    manifest, key = artifact.manifest, spec.key()
-    recurrence = manifest["recurrence"]
-    actual = {
-        name: manifest[name] for name in ("form", "io", "state", "layout", "buffer", "window", "kv_only", "ratio")
-    }
-    actual |= {"K": manifest["dims"]["K"], "V": manifest["dims"]["V"], "records": manifest["records_mode"]}
-    actual |= {"recurrence_hash": recurrence["hash"] if recurrence else ""}
-    for name, value in actual.items():
+    key = spec.key()
+    for name, value in artifact.key.items():
         if key[name] != value:
             raise ArtifactError(f"{artifact.folder} is a kernel with {name}={value!r}; needed: {name}={key[name]!r}")
 
