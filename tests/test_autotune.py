@@ -258,7 +258,8 @@ LOGS = sorted((Path(__file__).parent.parent / "tuning_logs").glob("*.jsonl"))
 def test_the_logs_of_the_repository_give_the_choices_that_they_hold(path: Path) -> None:
     lines = logs.read_log(path)
     searches = {(t["run"], json.dumps(t["key"]), t["rows"], t["H"]) for t in lines if t["kind"] == "choice"}
-    assert searches
+    searched = {t["run"] for t in lines} == {search[0] for search in searches}
+    assert searched or all(t["default"] for t in lines)  # a run that only measured defaults chose nothing
     for search in searches:
         of_search = [t for t in lines if (t["run"], json.dumps(t["key"]), t["rows"], t["H"]) == search]
         choice = logs.choose(of_search)
