@@ -359,7 +359,7 @@ def _symbol(x: Any) -> Symbol:
 
 
 def _what(x: Any) -> str:
-    names = {
+    names: dict[type, str] = {
         StateSymbol: "the state",
         OuterSymbol: "an outer product",
         Symbol: "an expression",

@@ -11,6 +11,7 @@ import random
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ import torch
 from inventions import EVERY
 
 from kvbuffer_codegen.artifact import read_artifact
-from kvbuffer_codegen.autotune import logs, tune
+from kvbuffer_codegen.autotune import logs, search, tune
 from kvbuffer_codegen.autotune.candidates import candidates, schedule_text
 from kvbuffer_codegen.autotune.cases import Case
 from kvbuffer_codegen.autotune.farm import Farm
@@ -251,6 +252,18 @@ def test_an_unfinished_last_line_is_dropped_and_any_other_is_an_error(tmp_path: 
         logs.read_log(path)
 
 
+def test_lines_of_another_generator_are_left_alone(tmp_path: Path) -> None:
+    machine = SimpleNamespace(capability="x86_64", name="a CPU")
+    tools: Any = SimpleNamespace(machine=machine, log=logs.Log(tmp_path, machine.name))
+    spec = cursor_spec("advance")
+    same = {"key": spec.key(), "capability": "x86_64", "device": "a CPU", "space": space.space_hash()}
+    tools.log.append("advance", {"kind": "trial", **same})  # before lines had the field
+    tools.log.append("advance", {"kind": "trial", **same, "generator": "0" * 12})
+    assert search.earlier(tools, spec) == []
+    ours = tools.log.append("advance", {"kind": "trial", **same, "generator": search.generator_hash()})
+    assert search.earlier(tools, spec) == [ours]
+
+
 LOGS = sorted((Path(__file__).parent.parent / "tuning_logs").glob("*.jsonl"))
 
 
@@ -260,8 +273,8 @@ def test_the_logs_of_the_repository_give_the_choices_that_they_hold(path: Path) 
     searches = {(t["run"], json.dumps(t["key"]), t["rows"], t["H"]) for t in lines if t["kind"] == "choice"}
     searched = {t["run"] for t in lines} == {search[0] for search in searches}
     assert searched or all(t["default"] for t in lines)  # a run that only measured defaults chose nothing
-    for search in searches:
-        of_search = [t for t in lines if (t["run"], json.dumps(t["key"]), t["rows"], t["H"]) == search]
+    for key in searches:
+        of_search = [t for t in lines if (t["run"], json.dumps(t["key"]), t["rows"], t["H"]) == key]
         choice = logs.choose(of_search)
         assert choice is not None
         assert of_search[-1]["schedule"] == choice.schedule
