@@ -19,6 +19,7 @@ from kvbuffer_codegen.autotune.logs import Log
 from kvbuffer_codegen.index import read_index, update_index
 
 ROOT = Path(__file__).resolve().parent.parent
+KEY_HEADS = 16  #: of the layers that h200.py times
 
 
 def main() -> None:
@@ -51,9 +52,16 @@ def keep_evidence(artifact: Artifact, kernel: Mapping[str, Any], run: Mapping[st
     result = {"errors": check["errors"], "graph": check["graph"], "repeatable": check["repeatable"]}
     digest = add_evidence(artifact.folder, "check", **common, result=result)
     for time in kernel["time"]["times"]:
+        H, HV = heads(artifact)
         result = {name: time[name] for name in ("batch", "us", "bytes", "floor_us", "share_of_floor")}
+        result |= {"rows": time["batch"] * HV, "heads": [H, HV]}  # rows: what the dispatcher looks timings up by
         digest = add_evidence(artifact.folder, "timing", **common, result=result)
     return digest
+
+
+def heads(artifact: Artifact) -> tuple[int, int]:
+    """(H, HV) of the runs."""
+    return KEY_HEADS, KEY_HEADS * int(artifact.manifest["ratio"])
 
 
 def trials(artifact: Artifact, kernel: Mapping[str, Any], run: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -67,9 +75,12 @@ def trials(artifact: Artifact, kernel: Mapping[str, Any], run: Mapping[str, Any]
         "capability": run["capability"],
         "key": artifact.key,
         "space": manifest["schedule_space"],
+        "generator": "",
+        "incumbent": False,
+        "read": [kernel["time"]["read_bytes_per_s"]],
         "schedule": kernel["schedule"],
         "stage": "final",
-        "attempt": 0,
+        "attempt": 1,
         "status": "ok",
         "reason": "",
         "error": kernel["check"]["errors"],
@@ -78,7 +89,7 @@ def trials(artifact: Artifact, kernel: Mapping[str, Any], run: Mapping[str, Any]
         "default": True,
     }
     times = kernel["time"]["times"]
-    return [{**common, "rows": t["batch"], "H": 16, "us": [t["us"]], "bytes": t["bytes"]} for t in times]
+    return [{**common, "rows": t["batch"], "H": KEY_HEADS, "us": [t["us"]], "bytes": t["bytes"]} for t in times]
 
 
 if __name__ == "__main__":
