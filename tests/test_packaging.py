@@ -97,7 +97,9 @@ def test_mypy_is_clean_over_the_installed_wheel(built: Built) -> None:
 def test_mypy_read_every_file_of_the_tree(built: Built) -> None:
     python = {name.removesuffix(".py").removesuffix("/__init__") for name in tracked() if name.endswith(".py")}
     assert len(python) > 20
-    assert {name.replace("/", ".") for name in python} == built.read_by_mypy
+    folders = "kvbuffer_codegen.generated."  # of kernels: no modules, but mypy counts them as namespaces
+    read = {name for name in built.read_by_mypy if not name.startswith(folders)}
+    assert {name.replace("/", ".") for name in python} == read
 
 
 def test_every_folder_with_modules_is_a_listed_package() -> None:
