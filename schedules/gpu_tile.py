@@ -19,7 +19,7 @@ from kvbuffer_codegen.ir.expr import Expr
 from kvbuffer_codegen.ir.forms import DTYPES, KernelSpec
 from kvbuffer_codegen.ir.signature import TensorArg, signature
 from kvbuffer_codegen.schedules import common
-from kvbuffer_codegen.schedules.space_gpu import Geometry
+from kvbuffer_codegen.schedules.space_gpu import WARP, Geometry
 
 F32 = "float32"
 ZERO = T.float32(0)
@@ -70,6 +70,11 @@ class Cell:
     @property
     def group(self) -> Any:
         return self.thread // self.geo.lanes
+
+    @property
+    def warp_group(self) -> Any:
+        """The first group of this thread's warp: what depends on it is the same for whole warps."""
+        return self.thread // WARP * (WARP // self.geo.lanes)
 
     @property
     def group_row(self) -> Any:

@@ -166,28 +166,36 @@ def park_reads(cell: Cell, token: Token) -> None:
 
 
 @T.macro
+def share_token(cell: Cell, token: Token, length: Any, q: int) -> None:
+    """Token q * groups + group of the window; called by whole warps."""
+    g = cell.geo
+    t = q * g.groups + cell.group
+    if q > 0:
+        load_token(cell, token, T.min(t, g.T - 1))
+    compute_token(cell, token)
+    if t < length:
+        append_token(cell, token, t)
+    if t < g.T:
+        for c in T.unroll(g.columns):
+            for i in T.unroll(g.reads):
+                cell.shared["reads"][t * g.reads + i, cell.column(c)] = token.reads[i * g.columns + c]
+            for r in T.unroll(g.rank):
+                cell.shared["rights"][t * g.rank + r, cell.column(c)] = token.rights[r * g.columns + c]
+            if g.key_decay:
+                cell.shared["token_decay"][t, cell.column(c)] = token.decay[c]
+        for i, d in enumerate(cell.spec.program.definitions):
+            if cell.lane == i % g.lanes:
+                cell.shared["numbers"][t, i] = token.leaves.held[scalar_leaf(token, d.name)][0]
+
+
+@T.macro
 def share_window(cell: Cell, token: Token, length: Any) -> None:
     """Compute the window's tokens, a group each, the first loaded already, and put their vectors and numbers into
     shared memory. Ends with a barrier."""
     g = cell.geo
     for q in list(range(ceil_div(g.T, g.groups))):
-        t = q * g.groups + cell.group
-        if q > 0:
-            load_token(cell, token, T.min(t, g.T - 1))
-        compute_token(cell, token)
-        if t < length:
-            append_token(cell, token, t)
-        if t < g.T:
-            for c in T.unroll(g.columns):
-                for i in T.unroll(g.reads):
-                    cell.shared["reads"][t * g.reads + i, cell.column(c)] = token.reads[i * g.columns + c]
-                for r in T.unroll(g.rank):
-                    cell.shared["rights"][t * g.rank + r, cell.column(c)] = token.rights[r * g.columns + c]
-                if g.key_decay:
-                    cell.shared["token_decay"][t, cell.column(c)] = token.decay[c]
-            for i, d in enumerate(cell.spec.program.definitions):
-                if cell.lane == i % g.lanes:
-                    cell.shared["numbers"][t, i] = token.leaves.held[scalar_leaf(token, d.name)][0]
+        if q * g.groups + cell.warp_group < g.T:
+            share_token(cell, token, length, q)
     T.sync_threads()
 
 
@@ -276,7 +284,7 @@ def score_records(cell: Cell, token: Token, ring: Ring, n: Any, length: Any) -> 
     total = n if g.resident else n + length
     each = g.batch * g.groups
     if max(g.most_records, g.T) <= each:
-        if total > 0:
+        if cell.warp_group < total:
             score_batch(cell, token, ring, 0, n, total)
     else:
         for q in T.serial(T.ceildiv(total, each)):

@@ -219,14 +219,22 @@ def run_row(cell: Cell, length: Any, folds: Any) -> None:
     read = T.alloc_local((1,), "int32")  # records that are read, not folded
     ring, token, rows = ring_registers(cell), token_registers(cell), row_registers(cell)
     load_state(cell, state)
-    load_token(cell, token, T.min(cell.group, g.T - 1))
+    if cell.warp_group < g.T or g.resident:
+        load_token(cell, token, T.min(cell.group, g.T - 1))
     load_values(cell, rows)
-    load_records(cell, ring)
+    if cell.spec.history > 0 or not g.one_chunk:
+        load_records(cell, ring)
     read[0] = T.Select(folds, 0, cell.count)
     if g.one_chunk:
-        weigh_records(cell, ring)
-        if folds:
-            stage_records(cell, ring)
+        if cell.spec.history > 0:
+            weigh_records(cell, ring)
+            if folds:
+                stage_records(cell, ring)
+        else:
+            if folds:
+                load_records(cell, ring)
+                weigh_records(cell, ring)
+                stage_records(cell, ring)
     else:
         if folds:
             fold(cell, ring, state)
@@ -249,9 +257,12 @@ def run_row(cell: Cell, length: Any, folds: Any) -> None:
     else:
         if cell.spec.history > 0 or not g.resident:
             score_records(cell, token, ring, read[0], length)
-    T.sync_threads()
+    if "scores" in cell.shared or g.key_decay:
+        T.sync_threads()
     if folds:
         if g.one_chunk:
+            if "scores" not in cell.shared:
+                T.sync_threads()
             fold_staged(cell, ring, state)
             store_state(cell, state, not FORMS[cell.spec.form].writes_state)
         for i in T.unroll(max(1, g.slots) * g.rank * g.rows):
