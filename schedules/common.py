@@ -111,7 +111,8 @@ def is_padding(value: Any, rest: Any) -> Any:
 
 def record_row(base: Any, j: Any, ring: Any) -> Any:
     """The ring row of record ``j``, oldest first (token i of the call: n + i). A record's address is made here only."""
-    return T.truncmod(base + j, ring)
+    row = base + j  # base < ring and j <= ring: what wraps does so once, and a division would cost more
+    return T.Select(row < ring, row, row - ring)
 
 
 def number(value: float) -> Any:

@@ -12,8 +12,8 @@ from tilelang import tvm
 from kvbuffer_codegen.ir.forms import FORMS, KernelSpec
 from kvbuffer_codegen.ir.signature import BASE, COUNT, FAULT, FAULT_LENGTH, FAULT_SLOT, KV_ONLY, WINDOW
 from kvbuffer_codegen.schedules import Program, common
-from kvbuffer_codegen.schedules.gpu_ring import load_parameters, ring_registers
-from kvbuffer_codegen.schedules.gpu_state import fold
+from kvbuffer_codegen.schedules.gpu_ring import load_records, ring_registers, stage_records, weigh_records
+from kvbuffer_codegen.schedules.gpu_state import fold, fold_staged, load_state, store_state
 from kvbuffer_codegen.schedules.gpu_tile import F32, Cell
 from kvbuffer_codegen.schedules.gpu_window import run_row, write_zeros
 from kvbuffer_codegen.schedules.space_gpu import Geometry, GpuSchedule
@@ -31,9 +31,10 @@ def window(spec: KernelSpec, schedule: GpuSchedule) -> Program:
             cell = place(geo, a, block, T.get_thread_binding(0))
             slot, slot_rest = common.index_words(a.slots, cell.b)
             ring, ring_rest = common.index_words(a.rings, cell.b)
+            column = column_of(a, slot)
+            count, base, kv_only = a.cursors[COUNT, column], a.cursors[BASE, column], a.cursors[KV_ONLY, column]
             if tvm.tirx.all(common.in_range(slot, slot_rest, a.P), common.in_range(ring, ring_rest, a.N)):
-                count, base = a.cursors[COUNT, slot], a.cursors[BASE, slot]
-                run_slot(dataclasses.replace(cell, slot=slot, ring=ring, count=count, base=base))
+                run_slot(dataclasses.replace(cell, slot=slot, ring=ring, count=count, base=base, kv_only=kv_only))
             else:
                 write_zeros(cell)
                 report_slot(cell, slot, slot_rest)
@@ -53,14 +54,20 @@ def flush(spec: KernelSpec, schedule: GpuSchedule) -> Program:
             cell = place(geo, a, block, T.get_thread_binding(0))
             slot, slot_rest = common.index_words(a.slots, cell.b)
             ring, ring_rest = common.index_words(a.rings, cell.b)
+            column = column_of(a, slot)
+            count, base, kv_only = a.cursors[COUNT, column], a.cursors[BASE, column], a.cursors[KV_ONLY, column]
             if tvm.tirx.all(common.in_range(slot, slot_rest, a.P), common.in_range(ring, ring_rest, a.N)):
-                count, base = a.cursors[COUNT, slot], a.cursors[BASE, slot]
                 if count > 0:
-                    fold_slot(dataclasses.replace(cell, slot=slot, ring=ring, count=count, base=base))
+                    fold_slot(dataclasses.replace(cell, slot=slot, ring=ring, count=count, base=base, kv_only=kv_only))
             else:
                 report_slot(cell, slot, slot_rest)
 
     return Program(common.build(spec, body), spec.name, f"Y * B * HV * {geo.blocks}")
+
+
+def column_of(a: Any, slot: Any) -> Any:
+    """A column of the cursors for any ``slot``: they are on their way before the slot is judged."""
+    return T.max(T.min(slot, a.P), 0)
 
 
 def place(geo: Geometry, a: Any, block: Any, thread: Any) -> Cell:
@@ -99,8 +106,16 @@ def fold_slot(cell: Cell) -> None:
     geo = cell.geo
     state = T.alloc_local((geo.rows * geo.columns,), F32)
     ring = ring_registers(cell)
-    load_parameters(cell, ring)
-    fold(cell, ring, state, cell.args.cursors[KV_ONLY, cell.slot], True)
+    load_state(cell, state)
+    load_records(cell, ring)
+    if geo.one_chunk:
+        weigh_records(cell, ring)
+        stage_records(cell, ring)
+        T.sync_threads()
+        fold_staged(cell, ring, state)
+    else:
+        fold(cell, ring, state)
+    store_state(cell, state, True)
 
 
 @T.macro
@@ -108,8 +123,6 @@ def run_slot(cell: Cell) -> None:
     """Length, capacity and fold of a row in the pool, then its tokens."""
     spec, cursors = cell.spec, cell.args.cursors
     length = T.alloc_local((1,), "int32")
-    kv_only = T.alloc_local((1,), "int32")
-    kv_only[0] = cursors[KV_ONLY, cell.slot]
     length[0] = 1
     if spec.form == "verify":
         given, rest = common.index_words(cell.args.lengths, cell.b)
@@ -119,8 +132,8 @@ def run_slot(cell: Cell) -> None:
             if tvm.tirx.Not(common.in_range(given, rest, spec.window + 1)):
                 cursors[FAULT, cell.slot] = T.bitwise_or(cursors[FAULT, cell.slot], FAULT_LENGTH)
     if length[0] > 0:
-        capacity = T.Select(kv_only[0] != 0, spec.kv_only, spec.buffer)
+        capacity = T.Select(cell.kv_only != 0, spec.kv_only, spec.buffer)
         full = T.bool(True) if FORMS[spec.form].folds == "pending" else cell.count + length[0] > capacity
-        run_row(cell, length[0], tvm.tirx.all(cell.count > 0, full), kv_only[0])
+        run_row(cell, length[0], tvm.tirx.all(cell.count > 0, full))
     else:
         write_zeros(cell)

@@ -13,6 +13,7 @@ from typing import Any
 import tilelang.language as T
 
 from kvbuffer_codegen.ir.expr import Expr
+from kvbuffer_codegen.schedules import common
 from kvbuffer_codegen.schedules.gpu_tile import (
     F32,
     ZERO,
@@ -33,11 +34,11 @@ from kvbuffer_codegen.schedules.space_gpu import ceil_div
 class Ring:
     """Registers for records.
 
-    leaves                what right vectors and decays are built from
-    lefts                 [rank * rows] left vectors of the carried record
+    leaves                what right vectors and decays are built from: of a batch of records what is stored
+    lefts                 [slots * rank * rows] left vectors of the carried records
     rights                [rank * columns] right vectors of one record
-    decay, value_decay    [1], [rows] log-decay of the carried record, then the sum of those after it
-    carry, value_carry    the sum over the chunks walked
+    decay, value_decay    [slots], [slots * rows] log-decay of the carried records, then the weight it makes
+    carry, value_carry    [1], [rows] the sum over the chunks walked
     """
 
     leaves: Leaves
@@ -60,19 +61,20 @@ def ring_registers(cell: Cell) -> Ring:
     layout = cell.spec.record_layout
     for node in key_leaves(cell):
         dtype = getattr(cell.args, node.value if node.op == "field" else node.value[0]).dtype
-        leaves.held[node] = T.alloc_local((g.columns if node.axes else 1,), dtype)
+        leaves.held[node] = T.alloc_local(((g.columns if node.axes else 1) * g.batch,), dtype)
     for node in leaves_of([layout.log_decay_scalar], "input"):
         leaves.held.setdefault(node, T.alloc_local((1,), F32))
     for node in leaves_of([layout.log_decay_value], "input"):
         leaves.held.setdefault(node, T.alloc_local((g.rows if node.axes else 1,), F32))
     rows = g.rows if layout.log_decay_value is not None else 1
+    slots = max(1, g.slots)
     return Ring(
         leaves,
-        T.alloc_local((g.rank * g.rows,), F32),
+        T.alloc_local((slots * g.rank * g.rows,), F32),
         T.alloc_local((g.rank * g.columns,), F32),
+        T.alloc_local((slots,), F32),
         T.alloc_local((1,), F32),
-        T.alloc_local((1,), F32),
-        T.alloc_local((rows,), F32),
+        T.alloc_local((slots * rows,), F32),
         T.alloc_local((rows,), F32),
     )
 
@@ -99,69 +101,132 @@ def clear_carry(ring: Ring) -> None:
 
 
 @T.macro
-def load_lefts(cell: Cell, ring: Ring, j: Any, n: Any, into: Any, at: int) -> None:
-    """Record ``j``'s left vectors to ``into[at ...]`` and its log-decays over V and of the head; zeros where there is
-    no such record."""
+def load_lefts(cell: Cell, ring: Ring, j: Any, n: Any, slot: int) -> None:
+    """Record ``j``'s left vectors and its log-decays over V and of the head to slot ``slot``; zeros where there is no
+    such record."""
     g = cell.geo
     layout = cell.spec.record_layout
-    ring.decay[0] = ZERO
+    rows = ring.value_carry.shape[0]
+    at = slot * g.rank * g.rows
+    ring.decay[slot] = ZERO
     for p in T.unroll(g.rank * g.rows):
-        into[at + p] = ZERO
-    for p in T.unroll(ring.value_decay.shape[0]):
-        ring.value_decay[p] = ZERO
+        ring.lefts[at + p] = ZERO
+    for p in T.unroll(rows):
+        ring.value_decay[slot * rows + p] = ZERO
     if j < n:
         for r, left in enumerate(layout.lefts):
-            load_rows(cell, into, at + r * g.rows, cell.record(left.value, j), access(cell.spec, left.value, g.rows))
+            width = access(cell.spec, left.value, g.rows)
+            load_rows(cell, ring.lefts, at + r * g.rows, cell.record(left.value, j), width)
         if layout.log_decay_scalar is not None:
-            ring.decay[0] = ring.leaves.lower(
+            ring.decay[slot] = ring.leaves.lower(
                 layout.log_decay_scalar, 0, lambda node: number_at(cell.record(node.value, j))
             )
         if layout.log_decay_value is not None:
-            load_value_decay(cell, ring, layout.log_decay_value, j)
+            load_value_decay(cell, ring, layout.log_decay_value, j, slot * rows)
 
 
 @T.macro
-def load_value_decay(cell: Cell, ring: Ring, value: Expr, j: Any) -> None:
+def load_value_decay(cell: Cell, ring: Ring, value: Expr, j: Any, at: int) -> None:
     if value.op == "field":
-        load_rows(cell, ring.value_decay, 0, cell.record(value.value, j), access(cell.spec, value.value, cell.geo.rows))
+        width = access(cell.spec, value.value, cell.geo.rows)
+        load_rows(cell, ring.value_decay, at, cell.record(value.value, j), width)
     else:
         for p in T.unroll(cell.geo.rows):
-            ring.value_decay[p] = ring.leaves.lower(value, p)
+            ring.value_decay[at + p] = ring.leaves.lower(value, p)
 
 
 @T.macro
-def weigh_lefts(cell: Cell, ring: Ring, lefts: Any, at: int) -> None:
-    """Multiply the carried left vectors by the decays after them. Called by whole warps; chunks newest first."""
+def weigh_lefts(cell: Cell, ring: Ring, slot: int) -> None:
+    """Multiply the left vectors of slot ``slot`` by the decays after them. Called by whole warps; newest slot
+    first."""
     g = cell.geo
     layout = cell.spec.record_layout
+    at = slot * g.rank * g.rows
     if layout.log_decay_scalar is not None:
-        suffix_sum(cell, ring.decay, ring.carry, 0)
-        ring.decay[0] = T.exp(ring.decay[0])
+        suffix_sum(cell, ring.decay, slot, ring.carry, 0)
+        ring.decay[slot] = T.exp(ring.decay[slot])
         for p in T.unroll(g.rank * g.rows):
-            lefts[at + p] = lefts[at + p] * ring.decay[0]
+            ring.lefts[at + p] = ring.lefts[at + p] * ring.decay[slot]
     if layout.log_decay_value is not None:
         for p in T.unroll(g.rows):
-            suffix_sum(cell, ring.value_decay, ring.value_carry, p)
-            ring.value_decay[p] = T.exp(ring.value_decay[p])
+            q = slot * g.rows + p
+            suffix_sum(cell, ring.value_decay, q, ring.value_carry, p)
+            ring.value_decay[q] = T.exp(ring.value_decay[q])
             for r in T.unroll(g.rank):
-                lefts[at + r * g.rows + p] = lefts[at + r * g.rows + p] * ring.value_decay[p]
+                ring.lefts[at + r * g.rows + p] = ring.lefts[at + r * g.rows + p] * ring.value_decay[q]
 
 
 @T.macro
-def load_right(cell: Cell, ring: Ring, j: Any) -> None:
-    """Record ``j``'s right vectors, this lane's columns, to ``ring.rights``; the record exists."""
+def load_right(cell: Cell, ring: Ring, j: Any, m: Any) -> None:
+    """What record ``j``'s right vectors are built from, this lane's columns, to place ``m`` of the batch; the record
+    exists."""
     g = cell.geo
     for node in key_leaves(cell):
         if node.op == "field":
             if len(node.axes) > 0:
-                load_columns(
-                    cell, ring.leaves.held[node], cell.record(node.value, j), access(cell.spec, node.value, g.piece)
-                )
+                width = access(cell.spec, node.value, g.piece)
+                load_columns(cell, ring.leaves.held[node], cell.record(node.value, j), width, m * g.columns)
             else:
-                ring.leaves.held[node][0] = number_at(cell.record(node.value, j))
-    for r, right in enumerate(cell.spec.record_layout.rights):
-        for c in T.unroll(g.columns):
-            ring.rights[r * g.columns + c] = existing(cell, c, ring.leaves.lower(right.expr, c))
+                ring.leaves.held[node][m] = number_at(cell.record(node.value, j))
+
+
+@T.macro
+def load_batch(cell: Cell, ring: Ring, first: Any, n: Any) -> None:
+    """Records first + group, first + groups + group, ... to the batch, as far as they exist."""
+    for m in T.unroll(cell.geo.batch):
+        if first + m * cell.geo.groups + cell.group < n:
+            load_right(cell, ring, first + m * cell.geo.groups + cell.group, m)
+
+
+def right_value(cell: Cell, ring: Ring, r: int, m: Any, c: Any) -> Any:
+    """Column register ``c`` of right vector ``r`` of place ``m`` of the batch."""
+
+    def leaf(node: Expr) -> Any:
+        place = m if node.op == "field" else 0
+        return T.cast(ring.leaves.held[node][place * cell.geo.columns + c if node.axes else place], F32)
+
+    right = cell.spec.record_layout.rights[r].expr
+    return existing(cell, c, common.lower(right, leaf, cell.spec))
+
+
+@T.macro
+def load_records(cell: Cell, ring: Ring) -> None:
+    """Whatever of the records is in registers at once, without a use of it in between."""
+    g = cell.geo
+    load_parameters(cell, ring)
+    if not g.key_decay:
+        load_batch(cell, ring, 0, cell.count)
+    for slot in reversed(range(max(g.slots, g.one_chunk))):
+        load_lefts(cell, ring, slot * g.lanes + cell.lane, cell.count, slot)
+
+
+@T.macro
+def weigh_records(cell: Cell, ring: Ring) -> None:
+    """Weigh the carried left vectors, slot by slot from the newest."""
+    clear_carry(ring)
+    for slot in reversed(range(max(cell.geo.slots, cell.geo.one_chunk))):
+        weigh_lefts(cell, ring, slot)
+
+
+@T.macro
+def stage_lefts(cell: Cell, ring: Ring) -> None:
+    g = cell.geo
+    for r in T.unroll(g.rank):
+        for p in T.unroll(g.rows):
+            cell.shared["ring_lefts"][cell.lane * g.rank + r, cell.group_row + p] = ring.lefts[r * g.rows + p]
+
+
+@T.macro
+def stage_records(cell: Cell, ring: Ring) -> None:
+    """The records of a row that has one chunk of them, weighted, from registers to shared memory."""
+    g = cell.geo
+    stage_lefts(cell, ring)
+    for m in T.unroll(g.batch):
+        j = m * g.groups + cell.group
+        if j < cell.count:
+            for r in list(range(g.rank)):
+                for c in T.unroll(g.columns):
+                    cell.shared["ring_rights"][j * g.rank + r, cell.column(c)] = right_value(cell, ring, r, m, c)
 
 
 @T.macro
@@ -178,10 +243,11 @@ def stage_rights(cell: Cell, ring: Ring, first: Any, n: Any) -> None:
     total = T.alloc_local((1,), F32)
     for q in T.unroll(ceil_div(g.lanes, g.groups)):
         if q * g.groups + cell.group < T.min(g.lanes, n - first):
-            load_right(cell, ring, first + q * g.groups + cell.group)
-            for r in T.unroll(g.rank):
+            load_right(cell, ring, first + q * g.groups + cell.group, 0)
+            for r in list(range(g.rank)):
                 for c in T.unroll(g.columns):
-                    staged[(q * g.groups + cell.group) * g.rank + r, cell.column(c)] = ring.rights[r * g.columns + c]
+                    at = (q * g.groups + cell.group) * g.rank + r
+                    staged[at, cell.column(c)] = right_value(cell, ring, r, 0, c)
             if key is not None:
                 for c in T.unroll(g.columns):
                     cell.shared["ring_decay"][q * g.groups + cell.group, cell.column(c)] = ring.leaves.lower(key, c)
@@ -224,11 +290,9 @@ def sum_records(cell: Cell, ring: Ring, into: Any) -> None:
     clear_key_decay(cell)
     for chunk in T.serial(T.ceildiv(n, g.lanes)):
         first = (T.ceildiv(n, g.lanes) - 1 - chunk) * g.lanes
-        load_lefts(cell, ring, first + cell.lane, n, ring.lefts, 0)
-        weigh_lefts(cell, ring, ring.lefts, 0)
-        for r in T.unroll(g.rank):
-            for p in T.unroll(g.rows):
-                cell.shared["ring_lefts"][cell.lane * g.rank + r, cell.group_row + p] = ring.lefts[r * g.rows + p]
+        load_lefts(cell, ring, first + cell.lane, n, 0)
+        weigh_lefts(cell, ring, 0)
+        stage_lefts(cell, ring)
         stage_rights(cell, ring, first, n)
         for e in T.serial(T.min(g.lanes, n - first)):
             for r in T.unroll(g.rank):

@@ -55,7 +55,30 @@ def exists(cell: Cell, i: Any) -> Any:
 
 @T.macro
 def load_state(cell: Cell, state: Any) -> None:
-    """``state[rows * columns]`` in float32 from memory, 0 outside the tile."""
+    """``state[rows * columns]`` in float32 from memory, 0 outside the tile and for a kv_only row, whose state is
+    nothing.
+
+    Where such rows are expected, theirs is not read; where not, no load waits for the cursor that says so.
+    """
+    if cell.spec.kv_only > 0:
+        if cell.kv_only == 0:
+            read_state(cell, state)
+        else:
+            clear_state(cell, state)
+    else:
+        read_state(cell, state)
+        if cell.kv_only != 0:
+            clear_state(cell, state)
+
+
+@T.macro
+def clear_state(cell: Cell, state: Any) -> None:
+    for i in T.unroll(cell.geo.rows * cell.geo.columns):
+        state[i] = T.float32(0)
+
+
+@T.macro
+def read_state(cell: Cell, state: Any) -> None:
     g = cell.geo
     width = state_access(g)
     raw = T.alloc_local((width,), g.spec.state)
@@ -94,21 +117,41 @@ def store_state(cell: Cell, state: Any, write: bool) -> None:
 
 
 @T.macro
-def fold(cell: Cell, ring: Ring, state: Any, kv_only: Any, write: bool) -> None:
-    """``state`` = the folded checkpoint as it is stored: the records' sum, and the decayed checkpoint added to it once.
-
-    A kv_only row has no checkpoint, and none is read. The sum takes the registers of the state, which is loaded after
-    it.
-    """
+def fold(cell: Cell, ring: Ring, state: Any) -> None:
+    """``state`` with all records folded in, however many: their sum, and the decayed checkpoint added to it once."""
     g = cell.geo
-    sum_records(cell, ring, state)
-    if kv_only == 0:
-        before = T.alloc_local((g.rows * g.columns,), F32)
-        load_state(cell, before)
+    total = T.alloc_local((g.rows * g.columns,), F32)
+    sum_records(cell, ring, total)
+    for p in T.unroll(g.rows):
+        for c in T.unroll(g.columns):
+            at = p * g.columns + c
+            state[at] = state[at] * state_decay(cell, ring, p, c) + total[at]
+    if g.key_decay:
+        T.sync_threads()  # before whoever walks records next clears the decays
+
+
+@T.macro
+def fold_staged(cell: Cell, ring: Ring, state: Any) -> None:
+    """As :func:`fold`, after :func:`stage_records` and a barrier, a few columns at a time: their sum needs few
+    registers."""
+    g = cell.geo
+    width = min(4, g.piece)
+    total = T.alloc_local((g.rows * width,), F32)
+    left = T.alloc_local((g.rows,), F32)
+    right = T.alloc_local((width,), F32)
+    for m in T.unroll(g.columns // width):
+        for i in T.unroll(g.rows * width):
+            total[i] = T.float32(0)
+        for e in T.unroll(cell.count, unroll_factor=2):  # more in flight would need more registers
+            for r in T.unroll(g.rank):
+                for p in T.unroll(g.rows):
+                    left[p] = cell.shared["ring_lefts"][e * g.rank + r, cell.group_row + p]
+                for c in T.unroll(width):
+                    right[c] = cell.shared["ring_rights"][e * g.rank + r, cell.column(m * width) + c]
+                for p in T.unroll(g.rows):
+                    for c in T.unroll(width):
+                        total[p * width + c] = total[p * width + c] + left[p] * right[c]
         for p in T.unroll(g.rows):
-            for c in T.unroll(g.columns):
-                at = p * g.columns + c
-                state[at] = before[at] * state_decay(cell, ring, p, c) + state[at]
-        if g.key_decay:
-            T.sync_threads()  # before whoever walks records next clears the decays
-    store_state(cell, state, write)
+            for c in T.unroll(width):
+                at = p * g.columns + m * width + c
+                state[at] = state[at] * state_decay(cell, ring, p, m * width + c) + total[p * width + c]

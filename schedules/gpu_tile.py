@@ -19,7 +19,7 @@ from kvbuffer_codegen.ir.expr import Expr
 from kvbuffer_codegen.ir.forms import DTYPES, KernelSpec
 from kvbuffer_codegen.ir.signature import TensorArg, signature
 from kvbuffer_codegen.schedules import common
-from kvbuffer_codegen.schedules.space_gpu import Geometry
+from kvbuffer_codegen.schedules.space_gpu import WARP, Geometry
 
 F32 = "float32"
 ZERO = T.float32(0)
@@ -38,7 +38,7 @@ class Cell:
     """One block, which owns tile number ``tile`` of V of value head ``hv`` of batch row ``b``, and one of its threads.
 
     ``args`` are the kernel's arguments (``common.build``). ``lead`` indexes the axes that a flush has in front (its
-    layer). ``slot``, ``ring`` and the cursors ``base`` and ``count`` are the row's, in range wherever they are used.
+    layer). ``slot``, ``ring`` and the cursors ``base``, ``count`` and ``kv_only`` are the row's, in range wherever they are used.
     """
 
     geo: Geometry
@@ -53,6 +53,7 @@ class Cell:
     ring: Any = None
     base: Any = None
     count: Any = None
+    kv_only: Any = None
 
     @property
     def spec(self) -> KernelSpec:
@@ -69,6 +70,11 @@ class Cell:
     @property
     def group(self) -> Any:
         return self.thread // self.geo.lanes
+
+    @property
+    def warp_group(self) -> Any:
+        """The first group of this thread's warp: what depends on it is the same for whole warps."""
+        return self.thread // WARP * (WARP // self.geo.lanes)
 
     @property
     def group_row(self) -> Any:
@@ -146,6 +152,17 @@ def leaves_of(exprs: Iterable[Expr | None], *ops: str) -> list[Expr]:
     return [n for n in ex.walk(*(e for e in exprs if e is not None)) if n.op in ops]
 
 
+def factored(value: Expr) -> tuple[Expr, Expr]:
+    """(number, rest) whose product is ``value``: the numbers of a product over K, which can wait until after a sum."""
+    if value.op != "mul":
+        return ex.const(1.0), value
+    number = rest = ex.const(1.0)
+    for argument in value.args:
+        n, r = factored(argument) if argument.axes else (argument, ex.const(1.0))
+        number, rest = ex.apply("mul", number, n), ex.apply("mul", rest, r)
+    return number, rest
+
+
 def access(spec: KernelSpec, name: str, contiguous: int) -> int:
     """Elements of one access to tensor ``name`` where ``contiguous`` neighbours are wanted: as many as its alignment
     allows."""
@@ -170,54 +187,57 @@ def halving(count: int, lanes: int) -> list[tuple[int, int]]:
 
 
 @T.macro
-def sum_lanes(cell: Cell, values: Any, at: int, count: int) -> None:
-    """Sum ``values[at : at + count]`` (a power of two of them) over the lanes of a group.
+def sum_lanes(cell: Cell, values: Any, count: int, sets: int = 1) -> None:
+    """Sum ``sets`` times ``count`` values (a power of two of them) over the lanes of a group; the sets' shuffles do
+    not wait for each other.
 
-    With count <= lanes, lane l ends with the sum of value ``l // (lanes / count)`` in ``values[at]``; with more, with
-    ``count / lanes`` sums from value ``l * count / lanes`` on.
+    With count <= lanes, lane l ends with the sum of value ``l // (lanes / count)`` of a set in the set's first one;
+    with more, with ``count / lanes`` sums from value ``l * count / lanes`` on.
     """
     for mask, half in halving(count, cell.geo.lanes):
-        if half > 0:
-            for i in T.unroll(half):
-                kept = T.Select((cell.lane & mask) != 0, values[at + i + half], values[at + i])
-                sent = T.Select((cell.lane & mask) != 0, values[at + i], values[at + i + half])
-                values[at + i] = kept + T.shfl_xor(sent, mask)
-        else:
-            values[at] = values[at] + T.shfl_xor(values[at], mask)
+        for s in list(range(sets)):
+            if half > 0:
+                for i in T.unroll(half):
+                    at = s * count + i
+                    kept = T.Select((cell.lane & mask) != 0, values[at + half], values[at])
+                    sent = T.Select((cell.lane & mask) != 0, values[at], values[at + half])
+                    values[at] = kept + T.shfl_xor(sent, mask)
+            else:
+                values[s * count] = values[s * count] + T.shfl_xor(values[s * count], mask)
 
 
 @T.macro
-def suffix_sum(cell: Cell, value: Any, carry: Any, i: Any) -> None:
-    """``value[i]``, one number a lane, becomes the sum of the later lanes' numbers and ``carry[i]``, which then gains
-    them all.
+def suffix_sum(cell: Cell, value: Any, at: Any, carry: Any, i: Any) -> None:
+    """``value[at]``, one number a lane, becomes the sum of the later lanes' numbers and ``carry[i]``, which then
+    gains them all.
 
     Sums run from the newest backwards and are never a difference, so that -inf (a decay of exactly 0) stays exact.
     """
     lanes = cell.geo.lanes
     other = T.alloc_local((1,), F32)
     for distance in [1 << s for s in range(lanes.bit_length() - 1)]:
-        other[0] = T.shfl_down(value[i], distance, lanes)
-        value[i] = value[i] + T.Select(cell.lane + distance < lanes, other[0], ZERO)
-    other[0] = T.shfl_down(value[i], 1, lanes)
+        other[0] = T.shfl_down(value[at], distance, lanes)
+        value[at] = value[at] + T.Select(cell.lane + distance < lanes, other[0], ZERO)
+    other[0] = T.shfl_down(value[at], 1, lanes)
     other[0] = T.Select(cell.lane + 1 < lanes, other[0], ZERO) + carry[i]
-    carry[i] = carry[i] + T.shfl_sync(value[i], 0, lanes)
-    value[i] = other[0]
+    carry[i] = carry[i] + T.shfl_sync(value[at], 0, lanes)
+    value[at] = other[0]
 
 
 @T.macro
-def load_columns(cell: Cell, into: Any, source: Place, width: int) -> None:
-    """``into[c] = source[ column c]`` with ``width`` columns an access; 0 for columns that do not exist."""
+def load_columns(cell: Cell, into: Any, source: Place, width: int, at: Any = 0) -> None:
+    """``into[at + c] = source[ column c]`` with ``width`` columns an access; 0 for columns that do not exist."""
     for m in T.unroll(cell.geo.columns // width):
         if cell.geo.masked_columns:
             if cell.column(m * width) < cell.geo.K:
                 for e in T.vectorized(width):
-                    into[m * width + e] = source.tensor[(*source.where, cell.column(m * width) + e)]
+                    into[at + m * width + e] = source.tensor[(*source.where, cell.column(m * width) + e)]
             else:
                 for e in T.unroll(width):
-                    into[m * width + e] = T.cast(0, into.dtype)
+                    into[at + m * width + e] = T.cast(0, into.dtype)
         else:
             for e in T.vectorized(width):
-                into[m * width + e] = source.tensor[(*source.where, cell.column(m * width) + e)]
+                into[at + m * width + e] = source.tensor[(*source.where, cell.column(m * width) + e)]
 
 
 @T.macro

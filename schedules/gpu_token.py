@@ -15,9 +15,9 @@ from tilelang import tvm
 
 from kvbuffer_codegen.ir import expr as ex
 from kvbuffer_codegen.ir.expr import Expr
-from kvbuffer_codegen.ir.forms import FORMS
+from kvbuffer_codegen.ir.forms import FORMS, Definition, TokenProgram
 from kvbuffer_codegen.ir.records import Field
-from kvbuffer_codegen.schedules.gpu_ring import Ring, clear_key_decay, load_right, stage_rights
+from kvbuffer_codegen.schedules.gpu_ring import Ring, clear_key_decay, load_batch, right_value, stage_rights
 from kvbuffer_codegen.schedules.gpu_tile import (
     F32,
     ZERO,
@@ -25,6 +25,7 @@ from kvbuffer_codegen.schedules.gpu_tile import (
     Leaves,
     access,
     existing,
+    factored,
     leaves_of,
     load_columns,
     number_at,
@@ -38,8 +39,8 @@ MOST_SCORES = 32  #: scores of one record that a lane sums at a time
 
 @dataclass
 class Token:
-    """Registers of one token: its leaves, [reads * columns] read vectors, [rank * columns] right vectors, [columns]
-    log-decay over K."""
+    """Registers of one token: its leaves, [reads * columns] read vectors without the numbers they are multiplied by
+    (:func:`factored`: reads are linear in them), [rank * columns] right vectors, [columns] log-decay over K."""
 
     leaves: Leaves
     reads: Any
@@ -58,7 +59,7 @@ def token_registers(cell: Cell) -> Token:
     for node in leaves_of([*used, *(f.expr for f in token_fields(cell))], "input", "scalar"):
         dtype = F32 if node.op == "scalar" else getattr(cell.args, node.value[0]).dtype
         leaves.held[node] = T.alloc_local((g.columns if node.axes else 1,), dtype)
-    for d in program.definitions:
+    for d in [d for _, sums in waves(program) for d in sums] + list(program.definitions):
         leaves.held.setdefault(ex.leaf("scalar", d.name, (), d.expr.heads), T.alloc_local((1,), F32))
     return Token(
         leaves,
@@ -66,6 +67,31 @@ def token_registers(cell: Cell) -> Token:
         T.alloc_local((g.rank * g.columns,), F32),
         T.alloc_local((g.columns,), F32),
     )
+
+
+def waves(program: TokenProgram) -> list[tuple[list[Definition], list[Definition]]]:
+    """The definitions in steps: (numbers, sums over K that they and earlier steps allow). The sums of a step are
+    independent of each other; a number that a sum is multiplied by is no part of it."""
+    pending: list[Definition] = []
+    for d in program.definitions:
+        number, rest = factored(d.expr) if d.reduce else (ex.const(1.0), d.expr)
+        if number == ex.const(1.0):
+            pending.append(d)
+        else:
+            raw = Definition(f"{d.name}_sum", rest, True)
+            pending += [raw, Definition(d.name, ex.apply("mul", number, ex.leaf("scalar", raw.name, (), rest.heads)), False)]
+    steps, known = [], set[str]()
+    while pending:
+        numbers: list[Definition] = []
+        sums: list[Definition] = []
+        for d in pending:
+            if all(n.value in known for n in leaves_of([d.expr], "scalar")):
+                (sums if d.reduce else numbers).append(d)
+                known |= set() if d.reduce else {d.name}
+        known |= {d.name for d in sums}
+        pending = [d for d in pending if d not in numbers and d not in sums]
+        steps.append((numbers, sums))
+    return steps
 
 
 def scalar_leaf(token: Token, name: str) -> Expr:
@@ -84,20 +110,23 @@ def load_token(cell: Cell, token: Token, t: Any) -> None:
 
 @T.macro
 def compute_token(cell: Cell, token: Token) -> None:
-    """Definitions in order, then the vectors over K. Called by whole warps."""
+    """Definitions in their order, then the vectors over K. Called by whole warps."""
     g, program = cell.geo, cell.spec.program
-    for d in program.definitions:
-        number = token.leaves.held[scalar_leaf(token, d.name)]
-        if d.reduce:
-            number[0] = ZERO
-            for c in T.unroll(g.columns):
-                number[0] = number[0] + existing(cell, c, token.leaves.lower(d.expr, c))
-            sum_lanes(cell, number, 0, 1)
-        else:
-            number[0] = token.leaves.lower(d.expr)
+    for numbers, sums in waves(program):
+        for d in numbers:
+            token.leaves.held[scalar_leaf(token, d.name)][0] = token.leaves.lower(d.expr)
+        if len(sums) > 0:
+            partial = T.alloc_local((len(sums),), F32)
+            for i, d in enumerate(sums):
+                partial[i] = ZERO
+                for c in T.unroll(g.columns):
+                    partial[i] = partial[i] + existing(cell, c, token.leaves.lower(d.expr, c))
+            sum_lanes(cell, partial, 1, len(sums))
+            for i, d in enumerate(sums):
+                token.leaves.held[scalar_leaf(token, d.name)][0] = partial[i]
     for i, read in enumerate(program.reads):
         for c in T.unroll(g.columns):
-            token.reads[i * g.columns + c] = existing(cell, c, token.leaves.lower(read, c))
+            token.reads[i * g.columns + c] = existing(cell, c, token.leaves.lower(factored(read)[1], c))
     for r, right in enumerate(program.rights):
         for c in T.unroll(g.columns):
             token.rights[r * g.columns + c] = existing(cell, c, token.leaves.lower(right, c))
@@ -127,27 +156,46 @@ def append_token(cell: Cell, token: Token, t: Any) -> None:
 
 
 @T.macro
-def share_window(cell: Cell, token: Token, length: Any) -> None:
-    """Compute the window's tokens, a group each, and put their vectors and numbers into shared memory. Ends with a
-    barrier."""
+def park_reads(cell: Cell, token: Token) -> None:
+    """The read vectors of the one token to shared memory, where they wait for the read-out."""
     g = cell.geo
-    for q in T.unroll(ceil_div(g.T, g.groups)):
-        t = q * g.groups + cell.group
-        load_token(cell, token, T.min(t, g.T - 1))
-        compute_token(cell, token)
-        if t < length:
-            append_token(cell, token, t)
-        if t < g.T:
+    if cell.group == 0:
+        for i in T.unroll(g.reads):
             for c in T.unroll(g.columns):
-                for i in T.unroll(g.reads):
-                    cell.shared["reads"][t * g.reads + i, cell.column(c)] = token.reads[i * g.columns + c]
-                for r in T.unroll(g.rank):
-                    cell.shared["rights"][t * g.rank + r, cell.column(c)] = token.rights[r * g.columns + c]
-                if g.key_decay:
-                    cell.shared["token_decay"][t, cell.column(c)] = token.decay[c]
-            for i, d in enumerate(cell.spec.program.definitions):
-                if cell.lane == i % g.lanes:
-                    cell.shared["numbers"][t, i] = token.leaves.held[scalar_leaf(token, d.name)][0]
+                cell.shared["reads"][i, cell.column(c)] = token.reads[i * g.columns + c]
+
+
+@T.macro
+def share_token(cell: Cell, token: Token, length: Any, q: int) -> None:
+    """Token q * groups + group of the window; called by whole warps."""
+    g = cell.geo
+    t = q * g.groups + cell.group
+    if q > 0:
+        load_token(cell, token, T.min(t, g.T - 1))
+    compute_token(cell, token)
+    if t < length:
+        append_token(cell, token, t)
+    if t < g.T:
+        for c in T.unroll(g.columns):
+            for i in T.unroll(g.reads):
+                cell.shared["reads"][t * g.reads + i, cell.column(c)] = token.reads[i * g.columns + c]
+            for r in T.unroll(g.rank):
+                cell.shared["rights"][t * g.rank + r, cell.column(c)] = token.rights[r * g.columns + c]
+            if g.key_decay:
+                cell.shared["token_decay"][t, cell.column(c)] = token.decay[c]
+        for i, d in enumerate(cell.spec.program.definitions):
+            if cell.lane == i % g.lanes:
+                cell.shared["numbers"][t, i] = token.leaves.held[scalar_leaf(token, d.name)][0]
+
+
+@T.macro
+def share_window(cell: Cell, token: Token, length: Any) -> None:
+    """Compute the window's tokens, a group each, the first loaded already, and put their vectors and numbers into
+    shared memory. Ends with a barrier."""
+    g = cell.geo
+    for q in list(range(ceil_div(g.T, g.groups))):
+        if q * g.groups + cell.warp_group < g.T:
+            share_token(cell, token, length, q)
     T.sync_threads()
 
 
@@ -159,96 +207,131 @@ def number_of(cell: Cell, token: Token, name: str, t: Any) -> Any:
 
 
 @T.macro
-def read_vector(cell: Cell, token: Token, t: Any, i: int, into: Any) -> None:
-    """Read vector ``i`` of token ``t``, this lane's columns."""
+def read_vector(cell: Cell, token: Token, t: Any, i: int, into: Any, shared: bool = False) -> None:
+    """Read vector ``i`` of token ``t``, this lane's columns; ``shared``: from shared memory also if it is in
+    registers, which are then free until here."""
     g = cell.geo
     for c in T.unroll(g.columns):
-        if g.resident:
+        if g.resident and not shared:
             into[c] = token.reads[i * g.columns + c]
         else:
             into[c] = cell.shared["reads"][t * g.reads + i, cell.column(c)]
 
 
 @T.macro
-def score_record(cell: Cell, token: Token, rights: Any, live: Any, row: Any) -> None:
-    """Scores of one record a group: its ``rights`` times every read vector, to row ``row`` of the shared scores where
-    ``live``.
+def score_batch(cell: Cell, token: Token, ring: Ring, first: Any, n: Any, total: Any) -> None:
+    """Scores of the batch's records first + group, first + groups + group, ..., to shared memory: right vectors times
+    every read vector.
 
-    Called by whole warps, whose groups hold different records.
+    Records n .. total - 1 are the window's own tokens. Called by whole warps.
     """
     g = cell.geo
-    block = max(1, min(g.T, MOST_SCORES // (g.rank * g.reads)))  # tokens scored together
-    count = power_of_two(g.rank * g.reads * block)
-    each = max(1, count // g.lanes)
+    block = max(1, min(g.T, MOST_SCORES // (g.rank * g.reads * g.batch)))  # tokens scored together
+    each = g.rank * block * g.reads
+    count = power_of_two(g.batch * each)
     values = T.alloc_local((count,), F32)
     vector = T.alloc_local((g.columns,), F32)
-    for first in T.serial(ceil_div(g.T, block)):
+    for start in T.serial(ceil_div(g.T, block)):
         for i in T.unroll(count):
             values[i] = ZERO
-        if live:
-            for t in T.unroll(block):
-                for i in T.unroll(g.reads):
-                    read_vector(cell, token, T.min(first * block + t, g.T - 1), i, vector)
-                    for r in T.unroll(g.rank):
-                        for c in T.unroll(g.columns):
-                            at = (r * block + t) * g.reads + i
-                            values[at] = values[at] + rights[r * g.columns + c] * vector[c]
-        sum_lanes(cell, values, 0, count)
-        for q in T.unroll(each):
-            index = cell.lane * each + q if count > g.lanes else cell.lane // (g.lanes // count)
-            rank = index // (block * g.reads)
-            rest = first * block * g.reads + index % (block * g.reads)
-            writes = tvm.tirx.all(live, index < g.rank * block * g.reads, rest < g.T * g.reads)
+        for m in list(range(g.batch)):
+            j = first + m * g.groups + cell.group
+            if j < total:
+                build_rights(cell, ring, m, j, n)
+                for t in T.unroll(block):
+                    for i in T.unroll(g.reads):
+                        read_vector(cell, token, T.min(start * block + t, g.T - 1), i, vector)
+                        for r in T.unroll(g.rank):
+                            for c in T.unroll(g.columns):
+                                at = m * each + (r * block + t) * g.reads + i
+                                values[at] = values[at] + ring.rights[r * g.columns + c] * vector[c]
+        sum_lanes(cell, values, count)
+        share = max(1, count // g.lanes)
+        for q in T.unroll(share):
+            index = cell.lane * share + q if count > g.lanes else cell.lane // (g.lanes // count)
+            j = first + index // each * g.groups + cell.group
+            rank = index % each // (block * g.reads)
+            rest = start * block * g.reads + index % (block * g.reads)
+            writes = tvm.tirx.all(index < g.batch * each, j < total, rest < g.T * g.reads)
             if writes:
+                row = j if g.resident else T.Select(j < n, j, g.slots * g.lanes + j - n)
                 cell.shared["scores"][row, rank * g.T * g.reads + rest] = values[q]
 
 
 @T.macro
-def score_history(cell: Cell, token: Token, ring: Ring, n: Any) -> None:
-    """Scores of records 0 .. n - 1. Where a log-decay over K weighs them, chunks of them pass through shared memory,
-    newest first."""
+def build_rights(cell: Cell, ring: Ring, m: int, j: Any, n: Any) -> None:
+    """Right vectors of record ``j``, of place ``m`` of the batch, or of the window's token j - n."""
     g = cell.geo
-    if g.key_decay:
-        clear_key_decay(cell)
-        for chunk in T.serial(T.ceildiv(n, g.lanes)):
-            first = (T.ceildiv(n, g.lanes) - 1 - chunk) * g.lanes
-            stage_rights(cell, ring, first, n)
-            for q in T.unroll(ceil_div(g.lanes, g.groups)):
-                e = q * g.groups + cell.group
-                live = e < T.min(g.lanes, n - first)
-                if live:
-                    for r in T.unroll(g.rank):
-                        for c in T.unroll(g.columns):
-                            ring.rights[r * g.columns + c] = cell.shared["ring_rights"][e * g.rank + r, cell.column(c)]
-                score_record(cell, token, ring.rights, live, first + e)
-            T.sync_threads()
+    if g.resident:
+        for r in list(range(g.rank)):
+            for c in T.unroll(g.columns):
+                ring.rights[r * g.columns + c] = right_value(cell, ring, r, m, c)
     else:
-        for q in T.serial(T.ceildiv(n, g.groups)):
-            j = q * g.groups + cell.group
-            if j < n:
-                load_right(cell, ring, j)
-            score_record(cell, token, ring.rights, j < n, j)
+        if j < n:
+            for r in list(range(g.rank)):
+                for c in T.unroll(g.columns):
+                    ring.rights[r * g.columns + c] = right_value(cell, ring, r, m, c)
+        else:
+            for r in T.unroll(g.rank):
+                for c in T.unroll(g.columns):
+                    ring.rights[r * g.columns + c] = cell.shared["rights"][(j - n) * g.rank + r, cell.column(c)]
 
 
 @T.macro
-def score_window(cell: Cell, token: Token, ring: Ring, first: int) -> None:
-    """Scores of the window's own tokens against later ones, to rows ``first`` on."""
+def score_records(cell: Cell, token: Token, ring: Ring, n: Any, length: Any) -> None:
+    """Scores of records 0 .. n - 1, whose first batch is loaded, and of the window's ``length`` tokens."""
     g = cell.geo
-    if g.key_decay:
-        walk_window(cell, ring, first)
+    total = n if g.resident else n + length
+    each = g.batch * g.groups
+    if max(g.most_records, g.T) <= each:
+        if cell.warp_group < total:
+            score_batch(cell, token, ring, 0, n, total)
     else:
-        for q in T.unroll(ceil_div(g.T, g.groups)):
-            t = q * g.groups + cell.group
-            if t < g.T:
-                for r in T.unroll(g.rank):
-                    for c in T.unroll(g.columns):
-                        ring.rights[r * g.columns + c] = cell.shared["rights"][t * g.rank + r, cell.column(c)]
-            score_record(cell, token, ring.rights, t < g.T, first + t)
+        for q in T.serial(T.ceildiv(total, each)):
+            if q > 0:
+                load_batch(cell, ring, q * each, n)
+            score_batch(cell, token, ring, q * each, n, total)
+
+
+@T.macro
+def score_decayed(cell: Cell, token: Token, ring: Ring, n: Any) -> None:
+    """As :func:`score_records` for the ring's records where a log-decay over K weighs them: chunks of them pass through
+    shared memory, newest first."""
+    g = cell.geo
+    values = T.alloc_local((1,), F32)
+    clear_key_decay(cell)
+    for chunk in T.serial(T.ceildiv(n, g.lanes)):
+        first = (T.ceildiv(n, g.lanes) - 1 - chunk) * g.lanes
+        stage_rights(cell, ring, first, n)
+        for q in T.serial(ceil_div(g.lanes, g.groups)):
+            e = q * g.groups + cell.group
+            live = e < T.min(g.lanes, n - first)
+            for t in T.serial(g.T):
+                for i in list(range(g.reads)):
+                    for r in list(range(g.rank)):
+                        score_staged(cell, token, values, live, e, first, t, i, r)
+        T.sync_threads()
+
+
+@T.macro
+def score_staged(
+    cell: Cell, token: Token, value: Any, live: Any, e: Any, first: Any, t: Any, i: int, r: int
+) -> None:
+    g = cell.geo
+    vector = T.alloc_local((g.columns,), F32)
+    value[0] = ZERO
+    if live:
+        read_vector(cell, token, t, i, vector)
+        for c in T.unroll(g.columns):
+            value[0] = value[0] + cell.shared["ring_rights"][e * g.rank + r, cell.column(c)] * vector[c]
+    sum_lanes(cell, value, 1)
+    if tvm.tirx.all(live, cell.lane == 0):
+        cell.shared["scores"][first + e, (r * g.T + t) * g.reads + i] = value[0]
 
 
 @T.macro
 def walk_window(cell: Cell, ring: Ring, first: int) -> None:
-    """As :func:`score_window` with a log-decay over K: a group pulls a read vector back through the tokens before it,
+    """Scores of the window's own tokens against later ones with a log-decay over K, to rows ``first`` on: a group pulls a read vector back through the tokens before it,
     newest first, and leaves it weighted by all their decays, as records and checkpoint want it. Ends with a
     barrier."""
     g = cell.geo
@@ -267,7 +350,7 @@ def walk_window(cell: Cell, ring: Ring, first: int) -> None:
                 if live:
                     for c in T.unroll(g.columns):
                         value[0] = value[0] + cell.shared["rights"][source * g.rank + r, cell.column(c)] * vector[c]
-                sum_lanes(cell, value, 0, 1)
+                sum_lanes(cell, value, 1)
                 if tvm.tirx.all(live, cell.lane == 0):
                     cell.shared["scores"][first + source, r * g.T * g.reads + task] = value[0]
             if live:

@@ -19,26 +19,27 @@ from kvbuffer_codegen.ir.forms import FORMS
 from kvbuffer_codegen.schedules import common
 from kvbuffer_codegen.schedules.gpu_ring import (
     Ring,
-    clear_carry,
-    load_lefts,
-    load_parameters,
+    load_records,
     ring_registers,
+    stage_records,
     state_decay,
-    weigh_lefts,
+    weigh_records,
 )
-from kvbuffer_codegen.schedules.gpu_state import fold, load_state, store_state
-from kvbuffer_codegen.schedules.gpu_tile import F32, ZERO, Cell, leaves_of, number_at, sum_lanes
+from kvbuffer_codegen.schedules.gpu_state import fold, fold_staged, load_state, store_state
+from kvbuffer_codegen.schedules.gpu_tile import F32, ZERO, Cell, factored, leaves_of, number_at, sum_lanes
 from kvbuffer_codegen.schedules.gpu_token import (
     Token,
     append_token,
     compute_token,
     load_token,
     number_of,
+    park_reads,
     read_vector,
-    score_history,
-    score_window,
+    score_decayed,
+    score_records,
     share_window,
     token_registers,
+    walk_window,
 )
 
 
@@ -100,38 +101,29 @@ def lower_row(cell: Cell, token: Token, rows: Rows, expr: Expr, t: Any) -> Any:
 
 
 @T.macro
-def carry_history(cell: Cell, ring: Ring, n: Any, lefts: Any) -> None:
-    """Weighted left vectors of the records that this lane carries, chunk by chunk from the newest, to ``lefts[slot,
-    rank, rows]``."""
-    g = cell.geo
-    clear_carry(ring)
-    for slot in reversed(range(g.slots)):
-        load_lefts(cell, ring, slot * g.lanes + cell.lane, n, lefts, slot * g.rank * g.rows)
-        weigh_lefts(cell, ring, lefts, slot * g.rank * g.rows)
-
-
-@T.macro
-def read_token(cell: Cell, token: Token, rows: Rows, state: Any, lefts: Any, n: Any, t: Any) -> None:
+def read_token(cell: Cell, token: Token, rows: Rows, ring: Ring, state: Any, n: Any, t: Any) -> None:
     """The reads of token ``t`` against checkpoint and records; the lane's own row to ``rows.reads``."""
     g = cell.geo
     vector = T.alloc_local((g.columns,), F32)
-    sums = T.alloc_local((g.rows,), F32)
+    sums = T.alloc_local((g.reads * g.rows,), F32)
     score = T.alloc_local((1,), F32)
     for i in list(range(g.reads)):
-        read_vector(cell, token, t, i, vector)
+        read_vector(cell, token, t, i, vector, "reads" in cell.shared)
         for p in T.unroll(g.rows):
-            sums[p] = ZERO
+            sums[i * g.rows + p] = ZERO
             for c in T.unroll(g.columns):
-                sums[p] = sums[p] + state[p * g.columns + c] * vector[c]
+                sums[i * g.rows + p] = sums[i * g.rows + p] + state[p * g.columns + c] * vector[c]
         for slot in list(range(g.slots)):
-            for r in T.unroll(g.rank):
+            for r in list(range(g.rank)):
                 score[0] = ZERO
                 if slot * g.lanes + cell.lane < n:
                     score[0] = cell.shared["scores"][slot * g.lanes + cell.lane, (r * g.T + t) * g.reads + i]
                 for p in T.unroll(g.rows):
-                    sums[p] = sums[p] + score[0] * lefts[(slot * g.rank + r) * g.rows + p]
-        sum_lanes(cell, sums, 0, g.rows)
-        rows.reads[i][t] = sums[0]
+                    left = ring.lefts[(slot * g.rank + r) * g.rows + p]
+                    sums[i * g.rows + p] = sums[i * g.rows + p] + score[0] * left
+    sum_lanes(cell, sums, g.rows, g.reads)
+    for i in list(range(g.reads)):
+        rows.reads[i][t] = sums[i * g.rows]
 
 
 @T.macro
@@ -154,6 +146,7 @@ def solve_token(cell: Cell, token: Token, rows: Rows, t: Any) -> None:
         rows.reads[i][t] = rows.reads[i][t] * rows.passed[0]
         if g.T > 1:
             add_window(cell, rows, i, t)
+        rows.reads[i][t] = rows.reads[i][t] * lower_row(cell, token, rows, factored(program.reads[i])[0], t)
     for r, left in enumerate(program.lefts):
         rows.lefts[r][t] = lower_row(cell, token, rows, left, t)
         rows.weighed[r][t] = rows.lefts[r][t]
@@ -219,46 +212,69 @@ def write_state(cell: Cell, token: Token, rows: Rows, state: Any) -> None:
 
 
 @T.macro
-def run_row(cell: Cell, length: Any, folds: Any, kv_only: Any) -> None:
-    """One row with at least one token."""
+def run_row(cell: Cell, length: Any, folds: Any) -> None:
+    """One row with at least one token: all loads, then shared memory, one barrier (two in a window), the read-out."""
     g = cell.geo
     state = T.alloc_local((g.rows * g.columns,), F32)
-    lefts = T.alloc_local((max(1, g.slots) * g.rank * g.rows,), F32)
     read = T.alloc_local((1,), "int32")  # records that are read, not folded
     ring, token, rows = ring_registers(cell), token_registers(cell), row_registers(cell)
-    load_parameters(cell, ring)
+    load_state(cell, state)
+    if cell.warp_group < g.T or g.resident:
+        load_token(cell, token, T.min(cell.group, g.T - 1))
     load_values(cell, rows)
-    if g.resident:
-        load_token(cell, token, 0)
-    read[0] = 0
-    if folds:
-        fold(cell, ring, state, kv_only, not FORMS[cell.spec.form].writes_state)
-    else:
-        read[0] = cell.count
-        if kv_only == 0:
-            load_state(cell, state)
+    if cell.spec.history > 0 or not g.one_chunk:
+        load_records(cell, ring)
+    read[0] = T.Select(folds, 0, cell.count)
+    if g.one_chunk:
+        if cell.spec.history > 0:
+            weigh_records(cell, ring)
+            if folds:
+                stage_records(cell, ring)
         else:
-            for i in T.unroll(g.rows * g.columns):
-                state[i] = ZERO
+            if folds:
+                load_records(cell, ring)
+                weigh_records(cell, ring)
+                stage_records(cell, ring)
+    else:
+        if folds:
+            fold(cell, ring, state)
+            store_state(cell, state, not FORMS[cell.spec.form].writes_state)
+        else:
+            weigh_records(cell, ring)
     if g.resident:
         compute_token(cell, token)
         if cell.group == 0:
             append_token(cell, token, 0)
+        if "reads" in cell.shared:
+            park_reads(cell, token)
     else:
         share_window(cell, token, length)
-        score_window(cell, token, ring, window_row(cell))
-    if cell.spec.history > 0:
-        score_history(cell, token, ring, read[0])
-        carry_history(cell, ring, read[0], lefts)
-    if cell.spec.history > 0 or not g.resident:
+    if g.key_decay:
+        if not g.resident:
+            walk_window(cell, ring, window_row(cell))
+        if cell.spec.history > 0:
+            score_decayed(cell, token, ring, read[0])
+    else:
+        if cell.spec.history > 0 or not g.resident:
+            score_records(cell, token, ring, read[0], length)
+    if "scores" in cell.shared or g.key_decay:
         T.sync_threads()
-    if cell.spec.history > 0:
-        for p in T.unroll(g.rows):
-            for c in T.unroll(g.columns):
-                state[p * g.columns + c] = state[p * g.columns + c] * state_decay(cell, ring, p, c)
+    if folds:
+        if g.one_chunk:
+            if "scores" not in cell.shared:
+                T.sync_threads()
+            fold_staged(cell, ring, state)
+            store_state(cell, state, not FORMS[cell.spec.form].writes_state)
+        for i in T.unroll(max(1, g.slots) * g.rank * g.rows):
+            ring.lefts[i] = ZERO
+    else:
+        if cell.spec.history > 0:
+            for p in T.unroll(g.rows):
+                for c in T.unroll(g.columns):
+                    state[p * g.columns + c] = state[p * g.columns + c] * state_decay(cell, ring, p, c)
     rows.passed[0] = T.float32(1)
     for t in T.unroll(g.T):
-        read_token(cell, token, rows, state, lefts, read[0], t)
+        read_token(cell, token, rows, ring, state, read[0], t)
         solve_token(cell, token, rows, t)
         write_token(cell, token, rows, length, t)
     if FORMS[cell.spec.form].writes_state:

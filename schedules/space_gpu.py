@@ -67,12 +67,17 @@ class GpuSchedule(Schedule):
         if spec.form in CURSOR_FORMS:
             return cls(threads=128)
 
-        ctas = 4 if spec.tokens <= 4 else 3  # a longer window keeps more of its tokens in registers
+        # Measured on an H200. Scores, gates and addresses cost a block the same whatever its tile: where they are
+        # many, large tiles win (over many rows; with one row, small ones). A long window needs more registers.
+        if FORMS[spec.form].folds == "full":
+            most, threads, ctas = MAX_STATE, 256, 2 if spec.tokens <= 4 else 1
+        else:
+            most, threads, ctas = 32, 128, 4
 
         def preference(s: Self) -> tuple[Any, ...]:
             g = Geometry(spec, s)
             wide = spec.layout == "VK" or g.rows * DTYPES[spec.state] >= 16  # bytes of an access
-            shape = (wide, g.state <= 32, not g.masked_columns, s.lanes == 16, s.threads == 128, g.state)
+            shape = (wide, g.state <= most, not g.masked_columns, s.lanes == 16, s.threads == threads, g.state)
             return (*shape, -abs(s.ctas_per_sm - ctas))
 
         return max(cls.legal(spec, target), key=preference)
@@ -165,6 +170,21 @@ class Geometry:
         return ceil_div(self.spec.history, self.lanes)
 
     @property
+    def most_records(self) -> int:
+        """The most records a row can hold, folding or not."""
+        return 0 if FORMS[self.spec.form].folds == "never" else max(self.spec.buffer, self.spec.kv_only)
+
+    @property
+    def batch(self) -> int:
+        """Records whose right vectors a group loads at a time."""
+        return max(1, min(2, ceil_div(self.most_records, self.groups)))
+
+    @property
+    def one_chunk(self) -> bool:
+        """Every record of a row is in registers at once: a left vector a lane, a batch of right vectors a group."""
+        return not self.key_decay and self.most_records <= min(self.lanes, self.batch * self.groups)
+
+    @property
     def values(self) -> int:
         """Scores of one record: its right vectors against every read vector of the window."""
         return self.rank * self.reads * self.T
@@ -190,6 +210,8 @@ class Geometry:
         scored = self.T > 0 and (self.spec.history > 0 or self.T > 1)
         if scored:
             made["scores"] = (self.slots * self.lanes + self.T, self.score_stride)
+        if self.resident and scored:
+            made["reads"] = (self.reads, self.padded_k)
         if not self.resident:
             made["reads"] = (self.T * self.reads, self.padded_k)
             made["rights"] = (self.T * self.rank, self.padded_k)
@@ -198,7 +220,7 @@ class Geometry:
                 made["token_decay"] = (self.T, self.padded_k)
         if FORMS[self.spec.form].folds != "never":
             made["ring_rights"] = (self.lanes * self.rank, self.padded_k)
-            made["ring_lefts"] = (self.lanes * self.rank, self.schedule.block_v)
+            made["ring_lefts"] = (self.lanes * self.rank, self.schedule.block_v + 4)  # lanes meet no bank twice
             if self.key_decay:
                 made["ring_decay"] = (self.lanes, self.padded_k)
                 made["decay"] = (1, self.padded_k)
