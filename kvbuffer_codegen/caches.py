@@ -43,7 +43,7 @@ def cache_root() -> Path:
     """Where the user's cache is, whether or not it exists yet."""
     moved = os.environ.get(CACHE_VARIABLE)
     if moved:
-        return Path(moved).expanduser().absolute()
+        return Path(os.path.expanduser(moved)).absolute()
     import platformdirs  # not needed where the variable is set
 
     return Path(platformdirs.user_cache_dir("kvbuffer-codegen"))
@@ -61,6 +61,8 @@ def search_path() -> list[Path]:
     Folders that are not there are kept: they may be made later. Each holds an ``index.json``.
     """
     listed = [
-        Path(entry).expanduser().absolute() for entry in os.environ.get(PATH_VARIABLE, "").split(os.pathsep) if entry
+        Path(os.path.expanduser(entry)).absolute()  # which, unlike Path.expanduser, takes a user that is not there
+        for entry in os.environ.get(PATH_VARIABLE, "").split(os.pathsep)
+        if entry
     ]
     return list(dict.fromkeys([*listed, cache_root() / "kernels", shipped_folder()]))

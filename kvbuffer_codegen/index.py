@@ -144,7 +144,8 @@ def _from_json(data: Any) -> Index:
 
 def _relative(folder: str) -> str:
     path = PurePosixPath(folder)
-    if path.is_absolute() or ".." in path.parts or str(path) != folder or folder == ".":
+    plain = folder.isprintable() and str(path) == folder != "."  # no NUL, no lone surrogate: no system takes them
+    if not plain or path.is_absolute() or ".." in path.parts:
         raise ValueError(f"artifact folder {folder!r}; accepted: a plain path below the index")
     return folder
 

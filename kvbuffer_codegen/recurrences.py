@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,10 @@ def load_recurrence(text: str) -> Recurrence:
         recurrence.normal_form  # noqa: B018  (traces, so that what is illegal is refused here)
     except language.LegalityError as error:
         raise RecurrenceError(_one_line(error)) from None
+    except Exception as error:  # the user's own code: a name that is not there, an `if` on an input
+        raise RecurrenceError(
+            f"recurrence {text} raised {_raised(error, recurrence.function.__code__.co_filename)}"
+        ) from None
     return recurrence
 
 
@@ -70,8 +75,8 @@ def _from_file(text: str) -> Recurrence:
         spec.loader.exec_module(module)
     except language.LegalityError as error:
         raise RecurrenceError(_one_line(error)) from None
-    except Exception as error:
-        raise RecurrenceError(f"recurrence file {path} raised {type(error).__name__}: {_one_line(error)}") from None
+    except (Exception, SystemExit) as error:
+        raise RecurrenceError(f"recurrence file {path} raised {_raised(error, str(path))}") from None
     found = getattr(module, function, None)
     if not isinstance(found, Recurrence):
         there = [n for n, value in vars(module).items() if isinstance(value, Recurrence)]
@@ -129,5 +134,12 @@ def _unary(op: str, x: Any) -> Any:
     return x.unary(op) if isinstance(x, language.Quantity) else ex.apply(op, ex.const(x)).value
 
 
-def _one_line(error: Exception) -> str:
+def _raised(error: BaseException, file: str) -> str:
+    """The error and the last line of ``file`` on its way."""
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    where = f", at line {own[-1].lineno}: {own[-1].line}" if own else ""
+    return f"{type(error).__name__}: {_one_line(error)}{where}"
+
+
+def _one_line(error: BaseException) -> str:
     return "; ".join(line.strip() for line in str(error).splitlines() if line.strip())

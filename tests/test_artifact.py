@@ -382,6 +382,8 @@ def test_merge_keeps_the_later() -> None:
         (put("schema", 2), "schema 2; accepted: 1"),
         (put("artifacts.0.folder", "../up"), "artifact folder '../up'; accepted: a plain path below the index"),
         (put("artifacts.0.folder", "/etc"), "a plain path below the index"),
+        (put("artifacts.0.folder", "x/a\0"), "a plain path below the index"),
+        (put("artifacts.0.folder", "x/\ud800"), "a plain path below the index"),
         (put("artifacts.0.manifest", "A" * 64), "accepted: a sha256"),
         (put("choices.0.rows", [5, 4]), r"rows \[5, 4\]; accepted"),
         (put("choices.0.artifact", "x/c"), "choice of 'x/c', which is not among the artifacts"),

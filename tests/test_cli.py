@@ -313,9 +313,50 @@ def test_wrong_recurrences_of_a_file(
     assert said in refused(capsys, "explain", f"{tmp_path / 'mine.py'}:{function}", code=2)
 
 
-def test_a_recurrence_file_that_raises(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "broken.py").write_text("1 / 0\n")
-    assert "raised ZeroDivisionError" in refused(capsys, "explain", f"{tmp_path / 'broken.py'}:f", code=2)
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("1 / 0\n", "raised ZeroDivisionError"),
+        ("def f(:\n", "raised SyntaxError"),
+        ("raise SystemExit(0)\n", "raised SystemExit"),
+        (FILE.replace("softplus(g)", "nothing(g)"), "NameError: name 'nothing' is not defined, at line 6: S = exp("),
+        (FILE.replace("    S = S + outer", "    if g > 0: S = S + outer"), "TypeError: '>' not supported"),
+    ],
+)
+def test_a_recurrence_file_that_raises(
+    text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "my own").mkdir()
+    (tmp_path / "my own" / "broken.py").write_text(text)
+    assert said in refused(capsys, "explain", f"{tmp_path / 'my own' / 'broken.py'}:mine", code=2)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is not JSON"),
+        ('{"form": []}', "form is []"),
+        ('{"overrides": [{"key": {}, "artifact": "a\\u0000b"}]}', "overrides[0].artifact"),
+        (None, "is missing"),
+    ],
+)
+def test_a_bad_policy_file(
+    text: str | None,
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if text is not None:
+        (tmp_path / "policy.json").write_text(text)
+    monkeypatch.setenv("KVBUFFER_CODEGEN_POLICY", str(tmp_path / "policy.json"))
+    assert said in refused(capsys, "bench", *SMALL, "--target", "cpu", "--form", "decode", code=1)
+
+
+def test_folders_that_cannot_be(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KVBUFFER_CODEGEN_PATH", "/nowhere:/dev/null:~no-such-user/kernels")
+    assert main(["list"]) == 0
+    assert "~no-such-user/kernels" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", ["build", "tune"])

@@ -79,6 +79,7 @@ def _kernel(spec: KernelSpec, shape: Shape, device: Any, batch: int) -> tuple[An
     """The kernel that serves ``spec``, and its folder's name. Raises :class:`CommandError` where there is none."""
     from kvbuffer_codegen.runtime import dispatcher
     from kvbuffer_codegen.runtime.loader import load_artifact
+    from kvbuffer_codegen.runtime.policy import PolicyError
 
     try:
         artifact = dispatcher.find(
@@ -95,7 +96,7 @@ def _kernel(spec: KernelSpec, shape: Shape, device: Any, batch: int) -> tuple[An
             kv_only=spec.kv_only,
             layout=spec.layout,
         )
-    except dispatcher.MissingKernelError as error:
+    except (dispatcher.MissingKernelError, PolicyError) as error:
         raise CommandError(one_line(error), FAILED) from None
     return load_artifact(artifact, device), artifact.folder.name
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from kvbuffer_codegen.ir.forms import DTYPES, FORMS, KernelSpec, cursor_spec
@@ -31,7 +33,7 @@ def kernel_spec(
     if form in FORMS and FORMS[form].cursors_only:
         return cursor_spec(form)
     H, HV = head_counts(heads)
-    K, V = dims
+    K, V = channel_counts(dims)
     return KernelSpec(
         form,
         normal_form(recurrence),
@@ -42,9 +44,9 @@ def kernel_spec(
         dtype_name(state, "state"),
         records,
         layout,
-        buffer,
-        window,
-        kv_only,
+        whole(buffer, "buffer"),
+        whole(window, "window"),
+        whole(kv_only, "kv_only"),
     )
 
 
@@ -61,9 +63,52 @@ def normal_form(recurrence: str | Recurrence | NormalForm | None) -> NormalForm:
 
 
 def head_counts(heads: tuple[int, int]) -> tuple[int, int]:
-    if len(heads) == 2 and all(isinstance(n, int) and n > 0 for n in heads) and heads[1] % heads[0] == 0:
-        return heads[0], heads[1]
+    H, HV = _two(heads, "heads", "(H, HV), H key heads and HV value heads, HV a multiple of H")
+    if H > 0 and HV > 0 and HV % H == 0:
+        return H, HV
     raise ValueError(f"heads={heads!r}; accepted: (H, HV), H key heads and HV value heads, HV a multiple of H")
+
+
+def channel_counts(dims: tuple[int, int]) -> tuple[int, int]:
+    return _two(dims, "dims", "(K, V), the key and value channels of a head")
+
+
+def _two(numbers: tuple[int, int], argument: str, accepted: str) -> tuple[int, int]:
+    if isinstance(numbers, Sequence) and len(numbers) == 2 and all(type(n) is int for n in numbers):
+        return numbers[0], numbers[1]
+    raise ValueError(f"{argument}={numbers!r}; accepted: {accepted}")
+
+
+def whole(number: int, argument: str, least: int = 0) -> int:
+    if type(number) is int and number >= least:  # True is an int, too
+        return number
+    raise ValueError(f"{argument}={number!r}; accepted: a whole number from {least}")
+
+
+def batch_of(slots: torch.Tensor) -> int:
+    if not isinstance(slots, torch.Tensor) or slots.dim() != 1:
+        given = f"a tensor of shape {tuple(slots.shape)}" if isinstance(slots, torch.Tensor) else repr(slots)
+        raise TypeError(f"slots is {given}; accepted: an int32 or int64 tensor [B]")
+    return slots.shape[0]
+
+
+def tensors(**given: object) -> None:
+    """Refuses by name what is no tensor, before torch's operators do without it."""
+    for name, x in given.items():
+        if not isinstance(x, torch.Tensor):
+            raise TypeError(f"{name} is {x!r}; accepted: a tensor")
+
+
+def pool_device(device: torch.device | str | None) -> torch.device:
+    """``device``, or torch's default one, where it is here and kernels can run on it."""
+    try:
+        made = torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError, TypeError) as error:  # an AssertionError: torch without CUDA
+        reason = (str(error).splitlines() or [""])[0]
+        raise ValueError(f"device={device!r}; accepted: cpu, or a cuda device that torch has ({reason})") from None
+    if made.type not in ("cpu", "cuda"):
+        raise ValueError(f"device={device!r}; accepted: cpu, cuda")
+    return made
 
 
 def dtype_name(dtype: torch.dtype | str, argument: str) -> str:

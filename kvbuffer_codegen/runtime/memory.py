@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -18,9 +18,11 @@ class Memory:
     int32 cursors [5, P + 1] (``ir.signature``), all on ``device``.
 
     ``layers[i]``: layer i's state and record fields, as kernels take them. Indices are int64 tensors on the device; one
-    that is out of range writes nothing, and is recorded as a fault where it is not -1. Nothing here reads the device.
+    that is out of range writes nothing, and is recorded as a fault where it is not -1. Nothing here reads the device,
+    and nothing is recorded for a backward pass.
     """
 
+    @torch.inference_mode(False)  # tensors made in inference mode could not be written outside it
     def __init__(
         self, spec: KernelSpec, layers: int, slots: int, heads: tuple[int, int], rows: int, device: torch.device
     ):
@@ -54,6 +56,8 @@ class Memory:
                     f"int64 of one axis on {self.cursors.device}, an int, or a list of ints"
                 )
             return slots.long()
+        if not isinstance(slots, int | Iterable):
+            raise TypeError(f"{name}={slots!r}; accepted: an int, a list of ints, or an int32 or int64 tensor")
         numbers = [slots] if isinstance(slots, int) else list(slots)
         for number in numbers:
             if isinstance(number, bool) or not isinstance(number, int) or not -1 <= number < self.slots:
@@ -61,6 +65,7 @@ class Memory:
         made = [torch.full((1,), number, dtype=torch.int64, device=self.cursors.device) for number in numbers]
         return torch.cat(made) if made else torch.empty(0, dtype=torch.int64, device=self.cursors.device)
 
+    @torch.no_grad()
     def reset(self, slots: Tensor, rings: Tensor) -> None:
         """Zero state, ring, cursors and faults; kv_only rows again where the pool has them."""
         slot, ring, valid = self._resolve(slots, rings)
@@ -78,10 +83,13 @@ class Memory:
         cursors[:, KV_ONLY] = int(self.spec.kv_only > 0)
         put(self.cursors.T, (slot,), cursors, valid)
 
+    @torch.no_grad()
     def load(self, slots: Tensor, states: Tensor, layer: int | None = None) -> None:
         """States [layers, n, HV, V, K] of any float dtype, saturated to the pool's, or [n, HV, V, K] of one layer; the
         rows' rings are left empty."""
         slot, _, valid = self._resolve(slots, slots)
+        if not len(slot):
+            return
         states = states if self.spec.layout == "VK" else states.transpose(-1, -2)
         values = stored(states.float(), self.state.dtype)
         if layer is None:
@@ -102,6 +110,7 @@ class Memory:
             put(rows, (target,), rows[source], mask)
         put(self.cursors[:FAULT].T, (target,), self.cursors[:FAULT, source].T, mask)
 
+    @torch.no_grad()
     def materialize(self, slots: Tensor, rings: Tensor, back: int, parameters: Mapping[str, Tensor]) -> Tensor:
         """States [layers, n, HV, V, K], float32, without their newest ``back`` records; NaN and a fault where a row has
         fewer."""

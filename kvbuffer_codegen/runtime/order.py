@@ -8,13 +8,14 @@ class OrderError(RuntimeError):
 
 
 class Order:
-    """Between two advances or commits each layer runs exactly once, all in one form.
+    """Between two advances or commits each layer runs exactly once, all in one form and for as many rows.
 
     ``form`` is that of the open step, None between steps.
     """
 
     def __init__(self, layers: int) -> None:
         self.form: str | None = None
+        self._batch = 0
         self._ran = [False] * layers
         self._dropped = False
 
@@ -41,7 +42,7 @@ class Order:
                 "reset the rows to give the step up"
             )
 
-    def before_layer(self, form: str, layer: int) -> None:
+    def before_layer(self, form: str, layer: int, batch: int) -> None:
         self._known(layer)
         if self.between:
             return
@@ -57,15 +58,17 @@ class Order:
                 f"{form} of layer {layer}: it ran already in this step; layers {self._missing()} are to run, then "
                 f"{self._closing()}; reset the rows to give the step up"
             )
+        self._same_batch(f"{form} of layer {layer}", batch)
 
-    def after_layer(self, form: str, layer: int) -> None:
+    def after_layer(self, form: str, layer: int, batch: int) -> None:
         if self.between:
             self.close()
-        self.form = form
+        self.form, self._batch = form, batch
         self._ran[layer] = True
 
-    def before_closing(self, call: str) -> str:
-        """``call``: "advance" or "commit". Returns the form that the layers ran."""
+    def before_closing(self, call: str, batch: int) -> str:
+        """``call``: "advance" or "commit". Returns the form that the layers ran. Rows that were reset meanwhile may be
+        left out."""
         if self.form is None:
             needed = "verify" if call == "commit" else "decode or step"
             raise OrderError(
@@ -79,6 +82,8 @@ class Order:
                 f"{call}: layers {self._missing()} have not run {self.form}; run them, or reset the rows to give the "
                 "step up"
             )
+        if not self._dropped:
+            self._same_batch(call, batch)
         return self.form
 
     def close(self) -> None:
@@ -104,6 +109,13 @@ class Order:
     def _known(self, layer: int) -> None:
         if isinstance(layer, bool) or not isinstance(layer, int) or not 0 <= layer < len(self._ran):
             raise IndexError(f"layer={layer!r}; accepted: 0 to {len(self._ran) - 1}, the layers of the pool")
+
+    def _same_batch(self, call: str, batch: int) -> None:
+        if batch != self._batch:
+            raise OrderError(
+                f"{call}: slots holds {batch} rows, and this step began with {self._batch}; accepted: the same slots "
+                f"in every layer and in {self._closing()} (-1 leaves a row alone); reset the rows to give the step up"
+            )
 
     def _closing(self) -> str:
         return "commit" if self.form == "verify" else "advance"

@@ -61,15 +61,15 @@ class Policy:
 def policy() -> Policy:
     """The policy that the environment names, read once per file. Raises :class:`PolicyError`."""
     named = os.environ.get(VARIABLE)
-    return _read(Path(named).expanduser().absolute()) if named else Policy()
+    return _read(Path(os.path.expanduser(named)).absolute()) if named else Policy()
 
 
 @functools.lru_cache(maxsize=8)
 def _read(path: Path) -> Policy:
     try:
         data, _ = decode(path)
-    except ArtifactError as error:
-        raise PolicyError(f"{VARIABLE}: {error}") from None
+    except (ArtifactError, OSError) as error:
+        raise PolicyError(f"{VARIABLE}={path}: {error}") from None
     if not isinstance(data, dict) or not data.keys() <= {"form", "overrides"}:
         given = ", ".join(data) if isinstance(data, dict) else repr(data)
         raise PolicyError(f"{path} has {given}; accepted: an object with form and overrides")
@@ -89,7 +89,7 @@ def _override(path: Path, number: int, item: Any) -> Override:
     key, artifact, rows = item["key"], item["artifact"], item.get("rows", [0, None])
     if not isinstance(key, dict) or not key.keys() <= set(_KEY_FIELDS):
         raise PolicyError(f"{where}.key is {key!r}; accepted: an object with some of {', '.join(_KEY_FIELDS)}")
-    if not isinstance(artifact, str):
+    if not isinstance(artifact, str) or not artifact.isprintable():
         raise PolicyError(f"{where}.artifact is {artifact!r}; accepted: a folder, or reference")
     whole = isinstance(rows, list) and len(rows) == 2 and isinstance(rows[0], int) and isinstance(rows[1], int | None)
     if not whole:

@@ -25,7 +25,17 @@ from kvbuffer_codegen.ir.language import Recurrence
 from kvbuffer_codegen.ir.normal_form import NormalForm
 from kvbuffer_codegen.ir.signature import ADVANCE_FORMS, COUNT, FAULT, WINDOW, TensorArg, signature
 from kvbuffer_codegen.runtime import faults, ops
-from kvbuffer_codegen.runtime.arguments import TORCH_DTYPES, dtype_name, head_counts, normal_form
+from kvbuffer_codegen.runtime.arguments import (
+    TORCH_DTYPES,
+    batch_of,
+    channel_counts,
+    dtype_name,
+    head_counts,
+    normal_form,
+    pool_device,
+    tensors,
+    whole,
+)
 from kvbuffer_codegen.runtime.lookup import Lookup
 from kvbuffer_codegen.runtime.memory import Memory
 from kvbuffer_codegen.runtime.order import Order
@@ -71,31 +81,26 @@ class Pool:
         batch_invariant: bool = False,
         debug: bool = False,
     ) -> None:
-        for name, number in (("layers", layers), ("slots", slots)):
-            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-                raise ValueError(f"{name}={number!r}; accepted: a whole number from 1")
+        for name, number in (("layers", layers), ("slots", slots), ("buffer", buffer), ("max_window", max_window)):
+            whole(number, name, 1)
         self.heads = H, HV = head_counts(heads)
+        self.dims = K, V = channel_counts(dims)
         self.recurrence = normal_form(recurrence)
         fields: dict[str, Any] = {
             "recurrence": self.recurrence,
-            "K": dims[0],
-            "V": dims[1],
+            "K": K,
+            "V": V,
             "ratio": HV // H,
             "io": dtype_name(io, "io"),
             "state": dtype_name(state, "state"),
             "records": records,
             "layout": layout,
             "buffer": buffer,
-            "kv_only": kv_only,
+            "kv_only": whole(kv_only, "kv_only"),
         }
         KernelSpec("verify", window=max_window, **fields)  # refuses what no kernel can be
         flush = KernelSpec("flush", **fields)
-        self.layers, self.slots, self.dims, self.device = (
-            layers,
-            slots,
-            tuple(dims),
-            torch.empty(0, device=device).device,
-        )
+        self.layers, self.slots, self.device = layers, slots, pool_device(device)
         self.io, self.state = TORCH_DTYPES[flush.io], TORCH_DTYPES[flush.state]
         self.buffer, self.max_window, self.kv_only, self.debug = buffer, max_window, kv_only, debug
         self.rows = ring_rows(buffer, kv_only, max_window)
@@ -108,7 +113,8 @@ class Pool:
         self._flush_arguments = tuple(
             a.name for a in signature(flush) if isinstance(a, TensorArg) and a.role == "parameter"
         )
-        self._full = torch.arange(max_window + 1, dtype=torch.int32, device=self.device)
+        with torch.inference_mode(False):
+            self._full = torch.arange(max_window + 1, dtype=torch.int32, device=self.device)
         self._free = list(reversed(range(slots)))
         self._live: set[int] = set()
 
@@ -119,7 +125,7 @@ class Pool:
     ) -> Tensor:
         """One token of every row in one layer: outputs [B, HV, V]. Runs the form that is faster here for this batch
         (``Pool(form=)`` fixes it): buffered decode, which appends a record and folds full rows, or step."""
-        form = self._order.token_form or self._lookup.token_form(_batch(slots))
+        form = self._order.token_form or self._lookup.token_form(batch_of(slots))
         return self._token(form, layer, slots, out, rings, inputs)
 
     def step(
@@ -147,7 +153,7 @@ class Pool:
 
     def advance(self, slots: Tensor) -> None:
         """Apply a token step, decode or step, for all layers: call it once after the last layer."""
-        form = self._order.before_closing("advance")
+        form = self._order.before_closing("advance", batch_of(slots))
         self._advance(slots, form)
         self._close()
 
@@ -157,7 +163,8 @@ class Pool:
         A count out of 0..t counts as 0 and sets a fault. A row without a window (reset meanwhile: give it 0) is left
         alone.
         """
-        self._order.before_closing("commit")
+        self._order.before_closing("commit", batch_of(slots))
+        tensors(accepted=accepted)
         self._commit(slots, accepted)
         self._close()
 
@@ -176,7 +183,7 @@ class Pool:
     def free(self, slot: int) -> None:
         """Give a slot back; pending records and an open window are dropped with it. Raises ValueError where it was not
         taken."""
-        if slot not in self._live:
+        if type(slot) is not int or slot not in self._live:
             raise ValueError(f"slot={slot!r} is not taken; accepted: what alloc returned and free has not had yet")
         self._live.remove(slot)
         self._free.append(slot)
@@ -189,7 +196,10 @@ class Pool:
         folded or written and others have not. After a step that all layers ran, the other rows can still be committed.
         """
         index = self._memory.indices(slots)
-        self._memory.reset(index, index if rings is None else self._memory.indices(rings, "rings"))
+        ring = index if rings is None else self._memory.indices(rings, "rings")
+        if len(ring) != len(index):
+            raise ValueError(f"rings has {len(ring)} rows, slots {len(index)}; accepted: one ring for each slot")
+        self._memory.reset(index, ring)
         self._order.give_up()
 
     def load(self, slots: int | Sequence[int] | Tensor, states: Tensor, layer: int | None = None) -> None:
@@ -225,9 +235,14 @@ class Pool:
         """
         self._order.between_steps("ingest")
         self._in_order(self._arguments, inputs)
-        tokens = inputs[self._per_token].shape[1]
         parameters = {a.name for a in self.recurrence.arguments if a.parameter}
-        slots, T = self._memory.indices(slot, "slot"), self.max_window
+        tokens = inputs[self._per_token].shape[1] if inputs[self._per_token].dim() > 1 else 0
+        for name, x in inputs.items():
+            lead = (self.layers,) if name in parameters else (self.layers, tokens)
+            if x.shape[: len(lead)] != lead:
+                axes = "[layers, ...]" if name in parameters else f"[layers, N, ...], N as in {self._per_token},"
+                raise ValueError(f"{name} has shape {tuple(x.shape)}; accepted: {axes} beginning with {lead}")
+        slots, T = self._row(slot, "slot"), self.max_window
         out = torch.empty(self.layers, tokens, self.heads[1], self.dims[1], dtype=self.io, device=self.device)
         for start in range(0, tokens, T):
             length = min(T, tokens - start)
@@ -258,10 +273,11 @@ class Pool:
         recurrences)."""
         self._order.between_steps("flush")
         ordered = self._in_order(self._flush_arguments, parameters)
-        if self.debug:
-            self._check_slots(slots)
-        name, memory = self._lookup.kernel("flush", _batch(slots)), self._memory
+        name, memory = self._lookup.kernel("flush", batch_of(slots)), self._memory
         rings = slots if rings is None else rings
+        tensors(rings=rings)
+        if self.debug:
+            self._check_slots(slots, rings)
         ops.flush(name, memory.state, memory.records, self._cursors, slots, rings, ordered)
         self._advance(slots, "flush")
         if self.debug:
@@ -276,8 +292,8 @@ class Pool:
         most = self.rows - self.max_window
         if isinstance(back, bool) or not isinstance(back, int) or not 0 <= back <= most:
             raise ValueError(f"back={back!r}; accepted: 0 to {most}, the most records that a row holds")
-        slots = self._memory.indices(slot, "slot")
-        rings = slots if ring is None else self._memory.indices(ring, "ring")
+        slots = self._row(slot, "slot")
+        rings = slots if ring is None else self._row(ring, "ring")
         return self._memory.materialize(slots, rings, back, parameters)[:, 0]
 
     # --- the pool
@@ -309,11 +325,14 @@ class Pool:
         and run each once on rows of -1, so that a graph capture loads nothing. Rows are not touched."""
         self._order.between_steps("warmup")
         for size in [batch] if isinstance(batch, int) else batch:
+            whole(size, "batch")
             nobody = torch.full((size,), -1, dtype=torch.int32, device=self.device)
             for form in ("decode", "step"):
                 self._launch(form, 0, nobody, nobody, self._blank((size,)), self._empty((size,)))
                 self._advance(nobody, form)
             for T in (self.max_window,) if windows is None else windows:
+                if whole(T, "window", 1) > self.max_window:
+                    raise ValueError(f"window={T}; accepted: 1 to max_window={self.max_window}")
                 out, lengths = self._empty((size, T)), self._lengths(T, size)
                 self._launch("verify", 0, nobody, nobody, self._blank((size, T)), out, T, lengths)
             self._commit(nobody, torch.zeros_like(nobody))
@@ -333,18 +352,20 @@ class Pool:
         inputs: dict[str, Tensor],
         lengths: Tensor | None = None,
     ) -> Tensor:
-        self._order.before_layer(form, layer)
-        tensors = self._in_order(self._arguments, inputs)
-        batch, window = _batch(slots), 0
+        batch, window = batch_of(slots), 0
+        self._order.before_layer(form, layer, batch)
+        ordered = self._in_order(self._arguments, inputs)
         if form == "verify":
             window = self._window_of(inputs[self._per_token])
             lengths = self._lengths(window, batch) if lengths is None else lengths
-        if self.debug:
-            self._check_slots(slots)
+        rings = slots if rings is None else rings
         if out is None:
             out = self._empty((batch, window) if window else (batch,))
-        self._launch(form, layer, slots, slots if rings is None else rings, tensors, out, window, lengths)
-        self._order.after_layer(form, layer)
+        tensors(rings=rings, out=out, lengths=slots if lengths is None else lengths)
+        if self.debug:
+            self._check_slots(slots, rings)
+        self._launch(form, layer, slots, rings, ordered, out, window, lengths)
+        self._order.after_layer(form, layer, batch)
         if self.debug:
             self.check()
         return out
@@ -375,19 +396,23 @@ class Pool:
             self.check()
 
     def _advance(self, slots: Tensor, form: str) -> None:
-        name = self._lookup.kernel("advance", _batch(slots))
+        name = self._lookup.kernel("advance", batch_of(slots))
         ops.advance(name, self._cursors, slots, ADVANCE_FORMS[form], self.buffer, self.kv_only, self.rows)
 
     def _commit(self, slots: Tensor, accepted: Tensor) -> None:
-        name = self._lookup.kernel("commit", _batch(slots))
+        name = self._lookup.kernel("commit", batch_of(slots))
         ops.commit(name, self._cursors, slots, accepted, self.buffer, self.kv_only, self.rows)
 
     def _in_order(self, names: tuple[str, ...], given: dict[str, Tensor]) -> list[Tensor]:
         if len(given) == len(names):
             try:
-                return [given[name] for name in names]
+                listed = [given[name] for name in names]
             except KeyError:
                 pass
+            else:
+                if not all(isinstance(x, Tensor) for x in listed):
+                    tensors(**given)
+                return listed
         wrong = [f"{n} is missing" for n in names if n not in given]
         wrong += [f"{n} is not an argument" for n in given if n not in names]
         raise TypeError(f"inputs of {self.recurrence.name}: {', '.join(wrong)}; accepted: {', '.join(names) or 'none'}")
@@ -417,25 +442,24 @@ class Pool:
             made.append(torch.zeros(*shape, *((sizes[a.axis],) if a.axis else ()), dtype=dtype, device=self.device))
         return made
 
-    def _check_slots(self, slots: Tensor) -> None:
-        listed = [s for s in slots.tolist() if 0 <= s < self.slots]
-        twice = sorted({s for s in listed if listed.count(s) > 1})
-        if twice:
-            raise ValueError(
-                f"slots holds {', '.join(map(str, twice))} more than once; accepted: a slot once in a batch"
-            )
+    def _row(self, index: int, name: str) -> Tensor:
+        if type(index) is not int or index < 0:
+            raise IndexError(f"{name}={index!r}; accepted: one row, 0 to {self.slots - 1}")
+        return self._memory.indices(index, name)
+
+    def _check_slots(self, slots: Tensor, rings: Tensor) -> None:
+        for name, index in (("slots", slots), ("rings", rings)):
+            listed = [s for s in index.flatten().long().tolist() if 0 <= s < self.slots]  # kernels check the dtype
+            twice = sorted({s for s in listed if listed.count(s) > 1})
+            if twice:
+                raise ValueError(
+                    f"{name} holds {', '.join(map(str, twice))} more than once; accepted: each once in a batch"
+                )
         if self._order.between:
             windows = self._cursors[WINDOW].tolist()
-            still = [s for s in listed if windows[s]]
+            still = [s for s in slots.long().tolist() if 0 <= s < self.slots and windows[s]]
             if still:
                 raise ValueError(f"slots {still} have an open window; accepted after commit, or reset of these rows")
-
-
-def _batch(slots: Tensor) -> int:
-    if not isinstance(slots, Tensor) or slots.dim() != 1:
-        given = f"a tensor of shape {tuple(slots.shape)}" if isinstance(slots, Tensor) else repr(slots)
-        raise TypeError(f"slots is {given}; accepted: an int32 or int64 tensor [B]")
-    return slots.shape[0]
 
 
 def _window(x: Tensor, T: int) -> Tensor:

@@ -52,6 +52,7 @@ class ReferenceKernel:
     def __repr__(self) -> str:
         return f"ReferenceKernel({self.name})"
 
+    @torch.no_grad()  # a kernel has no backward, and a pool that required gradients would keep every step's graph
     def __call__(self, *arguments: Any) -> None:
         if not self.plan.launch(arguments).grid:
             return
