@@ -353,6 +353,26 @@ def test_a_bad_policy_file(
     assert said in refused(capsys, "bench", *SMALL, "--target", "cpu", "--form", "decode", code=1)
 
 
+def test_demo_reads_the_policy_before_it_tunes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("transformers")
+    monkeypatch.setenv("KVBUFFER_CODEGEN_POLICY", str(tmp_path / "policy.json"))
+    assert "policy.json is missing" in refused(capsys, "demo", code=1)
+
+
+@pytest.mark.parametrize("damage", [b"{\n", b"\xff\n", b'{"kind": 1}\n'])
+def test_a_damaged_log(
+    damage: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kvbuffer_codegen.autotune.logs import Log
+
+    (tmp_path / "log.jsonl").write_bytes(damage)
+    monkeypatch.setattr(Log, "path", lambda self, form: tmp_path / "log.jsonl")
+    line = refused(capsys, "tune", *SMALL, "--form", "advance", "--target", "cpu", "--logs", str(tmp_path), code=1)
+    assert "log.jsonl, line 1: " in line
+
+
 def test_folders_that_cannot_be(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KVBUFFER_CODEGEN_PATH", "/nowhere:/dev/null:~no-such-user/kernels")
     assert main(["list"]) == 0

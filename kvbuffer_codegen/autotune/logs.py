@@ -67,7 +67,7 @@ def read_log(path: Path) -> list[Line]:
     if not path.exists():
         return []
     lines: list[Line] = []
-    texts = path.read_text(encoding="utf-8").split("\n")
+    texts = path.read_text(encoding="utf-8", errors="replace").split("\n")
     for number, text in enumerate(texts, 1):
         if not text:
             continue

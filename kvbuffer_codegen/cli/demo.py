@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kvbuffer_codegen.cli.common import DONE, FAILED, CommandError, positive, print_json
+from kvbuffer_codegen.cli.common import DONE, FAILED, CommandError, one_line, positive, print_json
 from kvbuffer_codegen.cli.progress import progress
 from kvbuffer_codegen.runtime.dispatcher import FallbackWarning
 
@@ -75,17 +75,26 @@ def run(args: argparse.Namespace) -> int:
         import transformers
     except ImportError:
         raise CommandError("transformers is not installed; fix: pip install 'kvbuffer-codegen[demo]'", FAILED) from None
+    from kvbuffer_codegen.autotune.logs import LogError
+    from kvbuffer_codegen.autotune.worker import WorkerError
+    from kvbuffer_codegen.compiler.toolchain import MissingCompiler
+    from kvbuffer_codegen.runtime.policy import PolicyError, policy
+
     start = time.monotonic()
     transformers.logging.set_verbosity_error()
     say = (lambda text: None) if args.json else functools.partial(print, flush=True)
     report = Report(say, {"transformers": transformers.__version__, "torch": torch.__version__})
     report.facts |= {"threads": torch.get_num_threads(), "tokens": args.tokens, "prompts": PROMPTS}
     # A kernel that was tuned and is not found would be served by torch operations: right, slow, and not what is shown.
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("error", FallbackWarning)
-        tune_forms(report, args.budget, args.json)
-        decode_a_model(report, args.tokens, args.repeats)
-        time_the_layer(report, args.repeats)
+    try:
+        policy()  # before the time that tuning takes
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("error", FallbackWarning)
+            tune_forms(report, args.budget, args.json)
+            decode_a_model(report, args.tokens, args.repeats)
+            time_the_layer(report, args.repeats)
+    except (LogError, MissingCompiler, PolicyError, WorkerError) as error:
+        raise CommandError(one_line(error), FAILED) from None
     report.facts["seconds"] = seconds = time.monotonic() - start
     report.check("demo, whole", f"{seconds:.0f} s", f"<= {SECONDS} s", seconds <= SECONDS)
     document = {"passed": report.passed, "checks": [asdict(check) for check in report.checks], **report.facts}

@@ -88,6 +88,7 @@ def run(args: argparse.Namespace) -> int:
     target = target_of(args.target)
     if args.dry_run:
         return _dry_run(args, shape, target)
+    from kvbuffer_codegen.autotune.logs import LogError
     from kvbuffer_codegen.autotune.tune import fastest_forms, tune
     from kvbuffer_codegen.autotune.worker import WorkerError
     from kvbuffer_codegen.compiler.toolchain import MissingCompiler
@@ -115,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
                 workers=args.workers,
                 progress=report,
             )
-        except (MissingCompiler, WorkerError) as error:
+        except (LogError, MissingCompiler, WorkerError) as error:
             raise CommandError(one_line(error), FAILED) from None
     if args.json:
         print_json({**found.to_dict(), "forms": fastest_forms(found)})
