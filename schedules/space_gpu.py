@@ -68,9 +68,10 @@ class GpuSchedule(Schedule):
             return cls(threads=128)
 
         # Measured on an H200. Scores, gates and addresses cost a block the same whatever its tile: where they are
-        # many, large tiles win (over many rows; with one row, small ones). A long window needs more registers.
+        # many, large tiles win (over many rows; with one row, small ones). A window, and records of more than one
+        # chunk, need the registers that a second block would take: some spill with two, so the tuner decides.
         if FORMS[spec.form].folds == "full":
-            most, threads, ctas = MAX_STATE, 256, 2 if spec.tokens <= 4 else 1
+            most, threads, ctas = MAX_STATE, 256, 2 if spec.tokens == 1 and spec.history <= 16 else 1
         else:
             most, threads, ctas = 32, 128, 4
 
