@@ -38,7 +38,8 @@ class Cell:
     """One block, which owns tile number ``tile`` of V of value head ``hv`` of batch row ``b``, and one of its threads.
 
     ``args`` are the kernel's arguments (``common.build``). ``lead`` indexes the axes that a flush has in front (its
-    layer). ``slot``, ``ring`` and the cursors ``base``, ``count`` and ``kv_only`` are the row's, in range wherever they are used.
+    layer). ``slot``, ``ring`` and the cursors ``base``, ``count`` and ``kv_only`` are the row's, in range wherever
+    they are used.
     """
 
     geo: Geometry

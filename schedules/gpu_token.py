@@ -79,7 +79,8 @@ def waves(program: TokenProgram) -> list[tuple[list[Definition], list[Definition
             pending.append(d)
         else:
             raw = Definition(f"{d.name}_sum", rest, True)
-            pending += [raw, Definition(d.name, ex.apply("mul", number, ex.leaf("scalar", raw.name, (), rest.heads)), False)]
+            total = ex.leaf("scalar", raw.name, (), rest.heads)
+            pending += [raw, Definition(d.name, ex.apply("mul", number, total), False)]
     steps, known = [], set[str]()
     while pending:
         numbers: list[Definition] = []
@@ -314,9 +315,7 @@ def score_decayed(cell: Cell, token: Token, ring: Ring, n: Any) -> None:
 
 
 @T.macro
-def score_staged(
-    cell: Cell, token: Token, value: Any, live: Any, e: Any, first: Any, t: Any, i: int, r: int
-) -> None:
+def score_staged(cell: Cell, token: Token, value: Any, live: Any, e: Any, first: Any, t: Any, i: int, r: int) -> None:
     g = cell.geo
     vector = T.alloc_local((g.columns,), F32)
     value[0] = ZERO
@@ -331,7 +330,8 @@ def score_staged(
 
 @T.macro
 def walk_window(cell: Cell, ring: Ring, first: int) -> None:
-    """Scores of the window's own tokens against later ones with a log-decay over K, to rows ``first`` on: a group pulls a read vector back through the tokens before it,
+    """Scores of the window's own tokens against later ones with a log-decay over K, to rows ``first`` on: a group
+    pulls a read vector back through the tokens before it,
     newest first, and leaves it weighted by all their decays, as records and checkpoint want it. Ends with a
     barrier."""
     g = cell.geo
