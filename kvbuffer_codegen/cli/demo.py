@@ -327,6 +327,7 @@ def time_the_layer(report: Report, repeats: int) -> None:
             state=torch.float32,
             buffer=BUFFER,
             max_window=WINDOW,
+            form="auto" if form == "verify" else form,
             device="cpu",
         )
         slots = torch.tensor([pool.alloc() for _ in range(batch)], dtype=torch.int32)
