@@ -51,17 +51,15 @@ def keep_evidence(artifact: Artifact, kernel: Mapping[str, Any], run: Mapping[st
     check = kernel["check"]
     result = {"errors": check["errors"], "graph": check["graph"], "repeatable": check["repeatable"]}
     digest = add_evidence(artifact.folder, "check", **common, result=result)
+    HV = KEY_HEADS * int(artifact.manifest["ratio"])
     for time in kernel["time"]["times"]:
-        H, HV = heads(artifact)
         result = {name: time[name] for name in ("batch", "us", "bytes", "floor_us", "share_of_floor")}
-        result |= {"rows": time["batch"] * HV, "heads": [H, HV]}  # rows: what the dispatcher looks timings up by
+        result |= {
+            "rows": time["batch"] * HV,
+            "heads": [KEY_HEADS, HV],
+        }  # rows: what the dispatcher looks timings up by
         digest = add_evidence(artifact.folder, "timing", **common, result=result)
     return digest
-
-
-def heads(artifact: Artifact) -> tuple[int, int]:
-    """(H, HV) of the runs."""
-    return KEY_HEADS, KEY_HEADS * int(artifact.manifest["ratio"])
 
 
 def trials(artifact: Artifact, kernel: Mapping[str, Any], run: Mapping[str, Any]) -> list[dict[str, Any]]:

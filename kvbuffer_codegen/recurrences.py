@@ -36,7 +36,7 @@ def load_recurrence(text: str) -> Recurrence:
     try:
         recurrence.normal_form  # noqa: B018  (traces, so that what is illegal is refused here)
     except language.LegalityError as error:
-        raise RecurrenceError(_one_line(error)) from None
+        raise RecurrenceError(one_line(error)) from None
     except Exception as error:  # the user's own code: a name that is not there, an `if` on an input
         raise RecurrenceError(
             f"recurrence {text} raised {_raised(error, recurrence.function.__code__.co_filename)}"
@@ -74,7 +74,7 @@ def _from_file(text: str) -> Recurrence:
     try:
         spec.loader.exec_module(module)
     except language.LegalityError as error:
-        raise RecurrenceError(_one_line(error)) from None
+        raise RecurrenceError(one_line(error)) from None
     except (Exception, SystemExit) as error:
         raise RecurrenceError(f"recurrence file {path} raised {_raised(error, str(path))}") from None
     found = getattr(module, function, None)
@@ -138,8 +138,9 @@ def _raised(error: BaseException, file: str) -> str:
     """The error and the last line of ``file`` on its way."""
     own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     where = f", at line {own[-1].lineno}: {own[-1].line}" if own else ""
-    return f"{type(error).__name__}: {_one_line(error)}{where}"
+    return f"{type(error).__name__}: {one_line(error)}{where}"
 
 
-def _one_line(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
+    """An error's first line, with the rest, indented by whoever raised it, behind it."""
     return "; ".join(line.strip() for line in str(error).splitlines() if line.strip())

@@ -13,6 +13,7 @@ from kvbuffer_codegen.ir.forms import DTYPES, KernelSpec
 from kvbuffer_codegen.ir.language import Recurrence
 from kvbuffer_codegen.ir.models import MODELS, ModelShape
 from kvbuffer_codegen.recurrences import load_recurrence
+from kvbuffer_codegen.recurrences import one_line as one_line
 
 DONE, FAILED, USAGE = 0, 1, 2
 
@@ -121,11 +122,6 @@ def gpu_capability() -> str | None:
     import torch
 
     return "{}.{}".format(*torch.cuda.get_device_capability()) if torch.cuda.is_available() else None
-
-
-def one_line(error: BaseException) -> str:
-    """An error's first line, with the rest, indented by whoever raised it, behind it."""
-    return "; ".join(line.strip() for line in str(error).splitlines() if line.strip())
 
 
 def positive(text: str) -> int:

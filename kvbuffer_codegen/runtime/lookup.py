@@ -9,8 +9,8 @@ import torch
 
 from kvbuffer_codegen.ir.forms import FORMS, KernelSpec, cursor_spec
 from kvbuffer_codegen.runtime import dispatcher
+from kvbuffer_codegen.runtime.policy import FORM_CHOICES
 
-TOKEN_FORMS = ("auto", "decode", "step")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -35,8 +35,8 @@ class Lookup:
         strict: bool,
         batch_invariant: bool,
     ) -> None:
-        if form not in TOKEN_FORMS:
-            raise ValueError(f"form={form!r}; accepted: {', '.join(TOKEN_FORMS)} (auto: the dispatcher chooses)")
+        if form not in FORM_CHOICES:
+            raise ValueError(f"form={form!r}; accepted: {', '.join(FORM_CHOICES)} (auto: the dispatcher chooses)")
         self.fields, self.device, self.heads, self.form = fields, device, heads, form
         self.strict, self.batch_invariant = strict, batch_invariant
         self._kernels: dict[tuple[str, int, int], str] = {}
