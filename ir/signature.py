@@ -10,8 +10,11 @@ from .expr import walk
 from .forms import DTYPES, FORMS, KernelSpec
 
 #: Rows of the cursors tensor, int32 [5, P + 1]; column P belongs to no slot and takes the faults of rows whose slot
-#: is out of range.
+#: or ring is out of range, with that index (or the nearest int32) in BASE.
 BASE, COUNT, KV_ONLY, WINDOW, FAULT = range(5)
+#: cursors[WINDOW] of a row whose slot exists and whose ring does not: kernels left it alone, and so must what closes
+#: the step.
+SKIPPED = -1
 #: Bits of cursors[FAULT].
 FAULT_SLOT, FAULT_LENGTH, FAULT_ACCEPTED = 1, 2, 4
 #: The ``form`` argument of advance.

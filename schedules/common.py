@@ -13,7 +13,7 @@ from tilelang.language.eager.builder import Builder
 
 from kvbuffer_codegen.ir import expr as ex
 from kvbuffer_codegen.ir.forms import DTYPES, KernelSpec
-from kvbuffer_codegen.ir.signature import ScalarArg, TensorArg, signature
+from kvbuffer_codegen.ir.signature import BASE, FAULT, FAULT_SLOT, ScalarArg, TensorArg, signature
 
 #: The largest finite value of a state dtype: what a state value out of range saturates to.
 LARGEST = {"float32": 3.4028234663852886e38, "bfloat16": 3.3895313892515355e38, "float16": 65504.0}
@@ -107,6 +107,16 @@ def in_range(value: Any, rest: Any, size: Any) -> Any:
 def is_padding(value: Any, rest: Any) -> Any:
     """Whether an index from :func:`index_words` is -1."""
     return tvm.tirx.all(value == -1, rest == -1)
+
+
+@T.macro
+def report_index(a: Any, value: Any, rest: Any) -> None:
+    """A slot or ring that does not exist, unless it is -1: to the column of cursors that belongs to nobody. Of one
+    that does not fit 32 bits, the nearest number is shown, never its low word."""
+    if tvm.tirx.Not(is_padding(value, rest)):
+        nearest = T.Select(rest < 0, T.int32(-(2**31)), T.int32(2**31 - 1))
+        a.cursors[BASE, a.P] = T.Select(rest == value >> 31, value, nearest)
+        a.cursors[FAULT, a.P] = FAULT_SLOT
 
 
 def record_row(base: Any, j: Any, ring: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import tilelang.language as T
 from tilelang import tvm
 
-from kvbuffer_codegen.ir.signature import BASE, COUNT, FAULT, FAULT_LENGTH, FAULT_SLOT, KV_ONLY, WINDOW
+from kvbuffer_codegen.ir.signature import BASE, COUNT, FAULT, FAULT_LENGTH, KV_ONLY, SKIPPED, WINDOW
 from kvbuffer_codegen.schedules import common
 from kvbuffer_codegen.schedules.cpu import Cell
 
@@ -38,14 +38,12 @@ def find_row(c: Any) -> None:
         c.base[0] = a.cursors[BASE, c.slot[0]]
         if c.spec.kv_only > 0:
             c.fresh[0] = a.cursors[KV_ONLY, c.slot[0]]
-    elif wrong_slot(c, slot, slot_rest):
-        a.cursors[BASE, a.P] = slot
-        a.cursors[FAULT, a.P] = FAULT_SLOT
-
-
-def wrong_slot(c: Cell, slot: Any, rest: Any) -> Any:
-    """Whether a row that is not valid is to be reported, and by this cell."""
-    return tvm.tirx.all(first_cell(c), tvm.tirx.Not(common.is_padding(slot, rest)))
+    elif first_cell(c):
+        if common.in_range(slot, slot_rest, a.P):
+            a.cursors[WINDOW, c.slot[0]] = SKIPPED
+            common.report_index(a, ring, ring_rest)
+        else:
+            common.report_index(a, slot, slot_rest)
 
 
 def first_cell(c: Cell) -> Any:

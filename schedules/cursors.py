@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import tilelang.language as T
-from tilelang import tvm
 
 from kvbuffer_codegen.ir.forms import KernelSpec
 from kvbuffer_codegen.ir.signature import (
@@ -14,8 +13,8 @@ from kvbuffer_codegen.ir.signature import (
     COUNT,
     FAULT,
     FAULT_ACCEPTED,
-    FAULT_SLOT,
     KV_ONLY,
+    SKIPPED,
     WINDOW,
 )
 from kvbuffer_codegen.schedules import Program, common
@@ -55,14 +54,16 @@ def gpu(spec: KernelSpec, schedule: GpuSchedule, target: TargetLike) -> Program:
 
 @T.macro
 def one_row(a: Any, row: Any, row_of: Any) -> None:
-    """``row_of(arguments, row, slot)`` where the row's slot exists; a slot out of range is reported, -1 is padding."""
+    """``row_of(arguments, row, slot)`` where the row's slot exists and its kernels ran; then its window is closed. A
+    slot out of range is reported, -1 is padding."""
     slot = T.alloc_local((1,), "int64")
     slot[0] = common.index_words(a.slots, row)[0]
     if common.in_range(*common.index_words(a.slots, row), a.P):
-        row_of(a, row, slot)
-    elif tvm.tirx.Not(common.is_padding(*common.index_words(a.slots, row))):
-        a.cursors[BASE, a.P] = T.cast(slot[0], "int32")
-        a.cursors[FAULT, a.P] = FAULT_SLOT
+        if a.cursors[WINDOW, slot[0]] != SKIPPED:
+            row_of(a, row, slot)
+        a.cursors[WINDOW, slot[0]] = 0
+    else:
+        common.report_index(a, *common.index_words(a.slots, row))
 
 
 @T.macro
@@ -75,23 +76,22 @@ def advance_row(a: Any, row: Any, slot: Any) -> None:
         a.cursors[COUNT, slot[0]] = a.cursors[COUNT, slot[0]] + 1
     if a.form == ADVANCE_FORMS["step"]:
         a.cursors[KV_ONLY, slot[0]] = 0
-    a.cursors[WINDOW, slot[0]] = 0
 
 
 @T.macro
 def commit_row(a: Any, row: Any, slot: Any) -> None:
+    """Nothing without a window, whatever is accepted."""
     accepted = T.alloc_local((1,), "int32")
     folds = T.alloc_local((1,), "int32")
     accepted[0] = 0
-    if common.in_range(*common.index_words(a.accepted, row), a.cursors[WINDOW, slot[0]] + 1):
-        accepted[0] = common.index_words(a.accepted, row)[0]
-    else:
-        a.cursors[FAULT, slot[0]] = a.cursors[FAULT, slot[0]] | FAULT_ACCEPTED
     if a.cursors[WINDOW, slot[0]] > 0:
+        if common.in_range(*common.index_words(a.accepted, row), a.cursors[WINDOW, slot[0]] + 1):
+            accepted[0] = common.index_words(a.accepted, row)[0]
+        else:
+            a.cursors[FAULT, slot[0]] = a.cursors[FAULT, slot[0]] | FAULT_ACCEPTED
         folds[0] = overflows(a, slot[0], a.cursors[WINDOW, slot[0]])
         apply_fold(a, slot[0], folds[0])
         a.cursors[COUNT, slot[0]] = a.cursors[COUNT, slot[0]] + accepted[0]
-        a.cursors[WINDOW, slot[0]] = 0
 
 
 def overflows(a: Any, slot: Any, tokens: Any) -> Any:

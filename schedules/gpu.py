@@ -10,7 +10,7 @@ import tilelang.language as T
 from tilelang import tvm
 
 from kvbuffer_codegen.ir.forms import FORMS, KernelSpec
-from kvbuffer_codegen.ir.signature import BASE, COUNT, FAULT, FAULT_LENGTH, FAULT_SLOT, KV_ONLY, WINDOW
+from kvbuffer_codegen.ir.signature import BASE, COUNT, FAULT, FAULT_LENGTH, KV_ONLY, SKIPPED, WINDOW
 from kvbuffer_codegen.schedules import Program, common
 from kvbuffer_codegen.schedules.gpu_ring import load_records, ring_registers, stage_records, weigh_records
 from kvbuffer_codegen.schedules.gpu_state import fold, fold_staged, load_state, store_state
@@ -37,7 +37,7 @@ def window(spec: KernelSpec, schedule: GpuSchedule) -> Program:
                 run_slot(dataclasses.replace(cell, slot=slot, ring=ring, count=count, base=base, kv_only=kv_only))
             else:
                 write_zeros(cell)
-                report_slot(cell, slot, slot_rest)
+                report_row(cell, (slot, slot_rest), (ring, ring_rest))
 
     return Program(common.build(spec, body), spec.name, f"B * HV * {geo.blocks}")
 
@@ -60,7 +60,7 @@ def flush(spec: KernelSpec, schedule: GpuSchedule) -> Program:
                 if count > 0:
                     fold_slot(dataclasses.replace(cell, slot=slot, ring=ring, count=count, base=base, kv_only=kv_only))
             else:
-                report_slot(cell, slot, slot_rest)
+                report_row(cell, (slot, slot_rest), (ring, ring_rest))
 
     return Program(common.build(spec, body), spec.name, f"Y * B * HV * {geo.blocks}")
 
@@ -94,11 +94,14 @@ def first_thread(cell: Cell) -> Any:
 
 
 @T.macro
-def report_slot(cell: Cell, value: Any, rest: Any) -> None:
-    """A slot that is neither -1 nor one of the pool's: to the column of cursors that belongs to nobody."""
-    if tvm.tirx.all(first_thread(cell), tvm.tirx.Not(common.is_padding(value, rest))):
-        cell.args.cursors[BASE, cell.args.P] = value
-        cell.args.cursors[FAULT, cell.args.P] = FAULT_SLOT
+def report_row(cell: Cell, slot: Any, ring: Any) -> None:
+    """A row that is left alone, as its slot or its ring does not exist (index words)."""
+    if first_thread(cell):
+        if common.in_range(*slot, cell.args.P):
+            cell.args.cursors[WINDOW, slot[0]] = SKIPPED
+            common.report_index(cell.args, *ring)
+        else:
+            common.report_index(cell.args, *slot)
 
 
 @T.macro

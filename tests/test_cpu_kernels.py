@@ -22,6 +22,7 @@ from kvbuffer_codegen.ir.signature import (
     FAULT_LENGTH,
     FAULT_SLOT,
     KV_ONLY,
+    SKIPPED,
     WINDOW,
 )
 from kvbuffer_codegen.schedules import space
@@ -183,16 +184,21 @@ def test_repeats_bit_for_bit_and_ignores_neighbours(form: str) -> None:
         )
 
 
+@pytest.mark.parametrize("name", ["slots", "rings"])
 @pytest.mark.parametrize("bad", [99, -2, 2**32, -(2**32)])
-def test_slots_out_of_range(bad: int) -> None:
-    """Treated as padding and reported in column P; -1 is reported nowhere."""
+def test_slots_and_rings_out_of_range(bad: int, name: str) -> None:
+    """Treated as padding and reported in column P, the nearest int32 where one does not fit; -1 is reported nowhere.
+    A slot whose ring does not exist is marked for what closes the step."""
     case = Case(spec("decode", kv_only=8), B=3, index_dtype=np.int64)
-    case.given["slots"][:] = [-1, bad, -1]
+    case.given["slots"][[0, 2]] = -1
+    case.given[name][1] = bad
+    case.given["slots"][1] = 4 if name == "rings" else bad
     kernel(case.spec)(**case.given)
     cursors = case.given["cursors"]
     assert cursors[FAULT, case.P] == FAULT_SLOT
-    assert cursors[BASE, case.P] == np.int64(bad).astype(np.int32)
+    assert cursors[BASE, case.P] == np.clip(bad, -(2**31), 2**31 - 1)
     assert (cursors[FAULT, : case.P] == 0).all()
+    assert cursors[WINDOW, : case.P].tolist() == [SKIPPED * (name == "rings" and p == 4) for p in range(case.P)]
     assert (case.given["out"] == 0).all()
     for name, whole in case.whole.items():
         assert name in ("out", "cursors") or whole.tobytes() == case.before[name].tobytes()
@@ -227,7 +233,9 @@ def test_no_rows() -> None:
 
 def advanced(column: Any, form: str, L: int, C: int, R: int) -> Any:
     """docs/architecture.md, in Python."""
-    base, n, flag, _, fault = (int(x) for x in column)
+    base, n, flag, window, fault = (int(x) for x in column)
+    if window == SKIPPED:
+        return [base, n, flag, 0, fault]
     capacity = C if flag else L
     if n > 0 and (form != "decode" or n + 1 > capacity):
         base, n, flag = (base + n) % R, 0, 0
@@ -236,11 +244,13 @@ def advanced(column: Any, form: str, L: int, C: int, R: int) -> Any:
 
 def committed(column: Any, accepted: int, L: int, C: int, R: int) -> Any:
     base, n, flag, t, fault = (int(x) for x in column)
+    if t <= 0:
+        return [base, n, flag, 0, fault]
     if not 0 <= accepted <= t:
         accepted, fault = 0, fault | FAULT_ACCEPTED
-    if t and n > 0 and n + t > (C if flag else L):
+    if n > 0 and n + t > (C if flag else L):
         base, n, flag = (base + n) % R, 0, 0
-    return [base, n + accepted if t else n, flag, 0, fault]
+    return [base, n + accepted, flag, 0, fault]
 
 
 @pytest.mark.parametrize("form", ["decode", "step", "flush", "commit"])
@@ -255,6 +265,7 @@ def test_cursors(form: str) -> None:
         random.integers(0, 2, P + 1),
         random.integers(0, T + 1, P + 1) * (form == "commit"),
     )
+    cursors[WINDOW, ::5] = SKIPPED
     slots = random.permutation(P)[:B]
     slots[::7] = -1
     slots[5] = P + 3

@@ -33,7 +33,7 @@ from kvbuffer_codegen.ir.language import (
     softplus,
 )
 from kvbuffer_codegen.ir.recurrences import gated_delta_rule
-from kvbuffer_codegen.ir.signature import BASE, COUNT, FAULT, FAULT_LENGTH, FAULT_SLOT, WINDOW
+from kvbuffer_codegen.ir.signature import BASE, COUNT, FAULT, FAULT_LENGTH, FAULT_SLOT, SKIPPED, WINDOW
 from kvbuffer_codegen.schedules import space
 from kvbuffer_codegen.schedules.space_gpu import Geometry, GpuSchedule
 from kvbuffer_codegen.schedules.targets import TARGETS, target
@@ -258,10 +258,24 @@ def test_slots_out_of_range_are_reported_and_padded(emulated: Any) -> None:
         emulated(DECODE)(*arguments_of(DECODE, given))
         assert not given["out"][1].any()
         assert int(given["cursors"][FAULT, case.P]) == FAULT_SLOT
-        assert int(given["cursors"][BASE, case.P]) == int(given["slots"][1]) % 2**32
+        assert int(given["cursors"][BASE, case.P]) == min(int(given["slots"][1]), 2**31 - 1)
         gone = int(case.before["slots"][1])
         assert same_bits(given["state"][gone], case.before["state"][gone])
         assert int(given["cursors"][COUNT, case.P]) == 0
+
+
+@pytest.mark.parametrize("spec", [DECODE, FLUSH], ids=name_of)
+def test_a_slot_whose_ring_does_not_exist_is_marked(spec: KernelSpec, emulated: Any) -> None:
+    case = case_of(spec)
+    for ring in (-1, case.N):
+        given = case.tensors()
+        given["rings"][1] = ring
+        emulated(spec)(*arguments_of(spec, given))
+        slot = int(given["slots"][1])
+        assert int(given["cursors"][WINDOW, slot]) == SKIPPED
+        assert given["cursors"][[BASE, FAULT], case.P].tolist() == ([0, 0] if ring < 0 else [ring, FAULT_SLOT])
+        at = (slice(None), slot) if spec.form == "flush" else (slot,)
+        assert same_bits(given["state"][at], case.before["state"][at])
 
 
 def test_lengths_out_of_range_count_as_nothing(emulated: Any) -> None:

@@ -21,7 +21,7 @@ from kvbuffer_codegen.ir.forms import FORMS, KernelSpec, ring_rows
 from kvbuffer_codegen.ir.forms_numpy import Row, Token
 from kvbuffer_codegen.ir.language import Argument, Recurrence
 from kvbuffer_codegen.ir.records import Field
-from kvbuffer_codegen.ir.signature import BASE, COUNT, KV_ONLY, WINDOW
+from kvbuffer_codegen.ir.signature import BASE, COUNT, KV_ONLY, SKIPPED, WINDOW
 
 F64 = npt.NDArray[np.float64]
 Tensors = dict[str, Any]
@@ -296,14 +296,14 @@ def cursor_case(form: str, seed: int = 0) -> tuple[Tensors, torch.Tensor]:
     cursors[KV_ONLY, :P] = torch.from_numpy(rng.integers(0, 2, P).astype(np.int32))
     capacity = [C if cursors[KV_ONLY, p] else L for p in range(P)]
     cursors[COUNT, :P] = torch.tensor([(0, 1, capacity[p] - 1, capacity[p])[p % 4] for p in range(P)])
-    if form == "commit":
-        cursors[WINDOW, :P] = torch.from_numpy(rng.integers(0, 4, P).astype(np.int32))
+    windows = rng.integers(0, 4, P) if form == "commit" else np.zeros(P)
+    windows[rng.integers(0, P, 2)] = SKIPPED
+    cursors[WINDOW, :P] = torch.from_numpy(windows.astype(np.int32))
     slots = rng.permutation([*range(P - 1), -1, -1, -1]).astype(np.int32)[:B]
     given: Tensors = {"cursors": cursors, "slots": torch.from_numpy(slots)}
     if form == "commit":
-        given["accepted"] = torch.tensor(
-            [rng.integers(0, int(cursors[WINDOW, s]) + 1) if s >= 0 else 0 for s in slots], dtype=torch.int32
-        )
+        open_ = [max(int(cursors[WINDOW, s]), 0) if s >= 0 else 0 for s in slots]
+        given["accepted"] = torch.tensor([rng.integers(0, (t or 3) + 1) for t in open_], dtype=torch.int32)
     else:
         given["form"] = seed % 3
     given |= {"buffer": L, "kv_only": C, "ring": R}
@@ -320,8 +320,8 @@ def _moved(form: str, column: list[int], given: Tensors, b: int) -> list[int]:
     capacity = given["kv_only"] if flag else given["buffer"]
     tokens, pending = (window, False) if form == "commit" else ((1, 0, 0)[given["form"]], given["form"] > 0)
     added = int(given["accepted"][b]) if form == "commit" else tokens
-    if form == "commit" and window == 0:
-        return column
+    if window == SKIPPED or (form == "commit" and window == 0):
+        return [base, count, flag, 0, fault]
     if count and (pending or count + tokens > capacity):
         base, count, flag = (base + count) % given["ring"], 0, 0
     if form == "advance" and given["form"] == 1:

@@ -30,7 +30,8 @@ def take(cursors: Tensor) -> FaultError | None:
     cursors[FAULT].zero_()
     cursors[BASE, -1] = 0
     found = {slot if slot < slots else None: b for slot, b in enumerate(bits) if b}
-    where = {slot: f"slot index {index}" if slot is None else f"slot {slot}" for slot in found}
+    nearest = {2**31 - 1: "of 2147483647 or above", -(2**31): "of -2147483648 or below"}.get(index, str(index))
+    where = {slot: f"index {nearest}" if slot is None else f"slot {slot}" for slot in found}
     lines = [f"{where[slot]}: {text}" for slot, b in found.items() for bit, text in TEXTS.items() if b & bit]
     accepted = f"slots and rings 0 to {slots - 1} or -1, lengths 0 to T, accepted 0 to the row's length"
     return FaultError(found, f"{'; '.join(lines)}; accepted: {accepted}")

@@ -53,11 +53,11 @@ class Pool:
     back to torch with a warning. batch_invariant: one kernel per form whatever the batch. debug: every call checks
     for faults, repeated slots and open windows (syncs).
 
-    ``slots`` of a call: int32 or int64 [B], -1 for rows that are to be left alone; ``rings`` likewise, default
-    ``slots`` (a row is left alone by -1 in both: advance and commit know slots alone). ``inputs``: the recurrence's
-    arguments by name: [B, ...] in decode and step, [B, T, ...] in verify; parameters as the recurrence declares
-    them. Raises ValueError, IndexError or TypeError for arguments, OrderError for calls out of order, always before
-    anything is launched or touched. One pool serves one thread.
+    ``slots`` of a call: int32 or int64 [B]; ``rings`` likewise, default
+    ``slots``; -1 in either leaves the row alone. ``inputs``: the recurrence's arguments by name: [B, ...] in decode
+    and step, [B, T, ...] in verify; parameters as the recurrence declares them. Raises ValueError, IndexError or
+    TypeError for arguments, OrderError for calls out of order, always before anything is launched or touched. One
+    pool serves one thread.
     """
 
     def __init__(
@@ -160,8 +160,8 @@ class Pool:
     def commit(self, slots: Tensor, accepted: Tensor) -> None:
         """Accept the first ``accepted`` (int32 or int64 [B]) tokens of every row's window, for all layers; it closes.
 
-        A count out of 0..t counts as 0 and sets a fault. A row without a window (reset meanwhile: give it 0) is left
-        alone.
+        A count out of 0..t counts as 0 and sets a fault. A row without a window (reset meanwhile, say) is left alone,
+        whatever its count.
         """
         self._order.before_closing("commit", batch_of(slots))
         tensors(accepted=accepted)

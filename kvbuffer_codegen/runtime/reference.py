@@ -27,6 +27,7 @@ from kvbuffer_codegen.ir.signature import (
     FAULT_LENGTH,
     FAULT_SLOT,
     KV_ONLY,
+    SKIPPED,
     WINDOW,
     TensorArg,
     signature,
@@ -127,8 +128,10 @@ class Rows:
 def rows_of(given: Mapping[str, Tensor], spec: KernelSpec) -> Rows:
     cursors, slots, rings = given["cursors"], given["slots"].long(), given["rings"].long()
     ring_count = given[spec.record_layout.fields[0].name].shape[0]
-    valid = _in_range(slots, cursors.shape[1] - 1) & _in_range(rings, ring_count)
-    note_strangers(cursors, slots, ~valid & (slots != -1))
+    known, ringed = valid_slots(cursors, slots), _in_range(rings, ring_count)
+    note_strangers(cursors, rings, known & ~ringed & (rings != -1))
+    put(cursors[WINDOW], (torch.where(known, slots, 0),), torch.full_like(slots, SKIPPED), known & ~ringed)
+    valid = known & ringed
     slot = torch.where(valid, slots, 0)
     row = cursors[:, slot]
     return Rows(slot, torch.where(valid, rings, 0), valid, row[BASE], row[COUNT], row[KV_ONLY] != 0)
@@ -145,10 +148,12 @@ def valid_slots(cursors: Tensor, slots: Tensor) -> Tensor:
     return valid
 
 
-def note_strangers(cursors: Tensor, slots: Tensor, strange: Tensor) -> None:
-    """The slot of a strange row, and that there was one, into the column that belongs to no slot."""
+def note_strangers(cursors: Tensor, index: Tensor, strange: Tensor) -> None:
+    """The slot or ring of a strange row (or the nearest int32), and that there was one, into the column that belongs
+    to no slot."""
     nobody = cursors[:, -1]
-    first = slots.index_select(0, strange.int().argmax()[None])[0]  # an index [()] would be read on the host
+    first = index.index_select(0, strange.int().argmax()[None])[0]  # an index [()] would be read on the host
+    first = first.clamp(-(2**31), 2**31 - 1)
     nobody[BASE].copy_(torch.where(strange.any(), first, nobody[BASE]))
     nobody[FAULT].bitwise_or_(strange.any().int() * FAULT_SLOT)
 
@@ -164,10 +169,18 @@ def _lengths(lengths: Tensor, window: int, cursors: Tensor, rows: Rows) -> Tenso
     return torch.where(rows.valid & good, lengths, 0).int()
 
 
+def _closing(cursors: Tensor, slots: Tensor) -> tuple[Tensor, Tensor]:
+    """(slot, valid) of the rows of advance and commit, without those that their kernels skipped; these are closed."""
+    known = valid_slots(cursors, slots)
+    slot = torch.where(known, slots, 0)
+    skipped = known & (cursors[WINDOW][slot] == SKIPPED)
+    put(cursors[WINDOW], (slot,), torch.zeros_like(slot), skipped)
+    return slot, known & ~skipped
+
+
 def _advance(cursors: Tensor, slots: Tensor, form: int, buffer: int, kv_only: int, ring: int) -> None:
     appends = int(form == ADVANCE_FORMS["decode"])
-    valid = valid_slots(cursors, slots.long())
-    slot = torch.where(valid, slots.long(), 0)
+    slot, valid = _closing(cursors, slots.long())
     base, count, flag = cursors[:WINDOW, slot]
     fold = count > 0
     if appends:
@@ -177,12 +190,11 @@ def _advance(cursors: Tensor, slots: Tensor, form: int, buffer: int, kv_only: in
 
 
 def _commit(cursors: Tensor, slots: Tensor, accepted: Tensor, buffer: int, kv_only: int, ring: int) -> None:
-    valid = valid_slots(cursors, slots.long())
-    slot = torch.where(valid, slots.long(), 0)
+    slot, valid = _closing(cursors, slots.long())
     base, count, flag, t = cursors[:FAULT, slot]
+    valid &= t > 0
     good = (accepted >= 0) & (accepted <= t)
     set_fault(cursors, slot, valid & ~good, FAULT_ACCEPTED)
-    valid &= t > 0
     fold = (count > 0) & (count + t > torch.where(flag != 0, kv_only, buffer))
     _move(cursors, slot, valid, fold, (base, count, flag), torch.where(good, accepted, 0), ring)
 
