@@ -94,7 +94,7 @@ def first_thread(cell: Cell) -> Any:
 
 
 @T.macro
-def report_row(cell: Cell, slot: Any, ring: Any) -> None:
+def report_row(cell: Cell, slot: tuple[Any, Any], ring: tuple[Any, Any]) -> None:
     """A row that is left alone, as its slot or its ring does not exist (index words)."""
     if first_thread(cell):
         if common.in_range(*slot, cell.args.P):
