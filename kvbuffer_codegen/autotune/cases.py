@@ -8,7 +8,9 @@ outputs, empty ring rows, idle slots, the checkpoint of a kv_only row. The truth
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+import itertools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from kvbuffer_codegen.ir import expr as ex
 from kvbuffer_codegen.ir import oracle
 from kvbuffer_codegen.ir.forms import FORMS, KernelSpec, ring_rows
 from kvbuffer_codegen.ir.forms_numpy import Row, Token
@@ -70,6 +73,30 @@ def rounded(x: F64, dtype: str) -> F64:
     return torch.from_numpy(np.asarray(x)).to(DTYPES[dtype]).double().numpy()
 
 
+@functools.cache
+def decay_signs(recurrence: Recurrence) -> dict[str, Callable[[F64], F64]]:
+    """What makes legal decays of random numbers: of each argument that the log-decays depend on, its sign.
+
+    A log-decay that is an input itself must not be positive, a slope not negative; raw gates may be anything.
+    """
+    nf = recurrence.normal_form
+    logs = [x for x in (nf.log_decay_scalar, nf.log_decay_key, nf.log_decay_value) if x is not None]
+    names = sorted({node.value[0] for node in ex.walk(*logs) if node.op == "input"})
+    drawn = {name: np.random.default_rng(i).standard_normal((99, 8)) for i, name in enumerate(names)}
+    ops = {**oracle.OPS, "sum": lambda x: np.sum(x, axis=-1, keepdims=True)}
+    for signs in itertools.product((np.positive, lambda x: -np.abs(x), np.abs), repeat=len(names)):
+        chosen = dict(zip(names, signs, strict=True))
+
+        def leaf(node: ex.Expr, chosen: Mapping[str, Callable[[F64], F64]] = chosen) -> Any:
+            if node.op in ("const", "size"):
+                return np.full((1, 1), 8.0 if node.op == "size" else node.value)
+            return chosen[node.value[0]](drawn[node.value[0]])
+
+        if all((ex.evaluate(x, leaf, ops) <= 0).all() for x in logs):
+            return chosen
+    return {}
+
+
 class Stream:
     """The tokens of all rows of one layer, ``B`` rows of ``H`` key heads side by side: what was before a call, and
     its own.
@@ -91,6 +118,7 @@ class Stream:
         wide = ({"K": self.spec.K, "V": self.spec.V}[a.axis],) if a.axis else ()
         lead = () if a.parameter else (self.tokens,)
         drawn = rng.standard_normal((*lead, *((a.count,) if a.count else ()), heads, *wide))
+        drawn = decay_signs(self.recurrence).get(a.name, np.positive)(drawn)
         return rounded(drawn * 0.5, "float32") if a.parameter else rounded(drawn, self.spec.io)
 
     def records(self, state: F64, first: int | npt.NDArray[np.int64], tokens: int) -> list[dict[str, F64]]:

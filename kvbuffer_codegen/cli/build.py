@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kvbuffer_codegen.cli import covering
 from kvbuffer_codegen.cli.common import (
     DONE,
     FAILED,
@@ -41,9 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--schedule", type=positive, metavar="N", help="the N-th legal schedule instead of the default")
     parser.add_argument("--emit", choices=EMIT, help="print this level of one kernel instead of building")
     parser.add_argument("--out", type=Path, help="folder of artifacts and index (default: the user's cache)")
+    covering.add_build_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.covering:
+        return covering.build(args)
     shape = shape_of(args, args.recurrence)
     specs = specs_of(shape, args.form, args.buffer, args.window, args.kv_only)
     target = target_of(args.target)

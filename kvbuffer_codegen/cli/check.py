@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 from kvbuffer_codegen.artifact import ArtifactError, read_artifact
 from kvbuffer_codegen.caches import search_path, shipped_folder
+from kvbuffer_codegen.cli import covering
 from kvbuffer_codegen.cli.common import DONE, FAILED, CommandError, one_line, print_json, print_table
 from kvbuffer_codegen.cli.progress import progress
 from kvbuffer_codegen.index import INDEX, read_index
@@ -40,9 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--stale", action="store_true", help="emit and compile shipped kernels again and compare")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="also write the results as JUnit XML")
+    covering.add_check_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.covering or args.list:
+        return covering.check(args)
     folders = args.path or ([shipped_folder()] if args.stale else search_path())
     for folder in args.path or ():
         if not folder.is_dir():
