@@ -34,11 +34,14 @@ def explain(recurrence: Recurrence, spec: KernelSpec, H: int, HV: int, layers: i
                 "holds": to_text(f.expr),
                 "heads": f.heads,
                 "axis": f.axis,
-                "dtype": spec.io if f.dtype == "io" else f.dtype,
+                "dtype": f.stored(spec.io),
             }
             for f in layout.fields
         ],
-        "shape": {"H": H, "HV": HV, "K": spec.K, "V": spec.V, "layers": layers, "io": spec.io, "state": spec.state},
+        "shape": {
+            **{"H": H, "HV": HV, "K": spec.K, "V": spec.V, "layers": layers},
+            **{"io": spec.io, "state": spec.state, "records": spec.records},
+        },
         "bytes_per_token": {
             "step": step.bytes * layers,
             "decode": decode.bytes * layers,
@@ -124,7 +127,7 @@ def _memory(e: dict[str, Any]) -> list[str]:
     best = f"decode L={e['best_buffer']}, verify T={T} L={e['best_buffer_verify']}"
     shape = f"{s['layers']} layers, H={s['H']}, HV={s['HV']}, K={s['K']}, V={s['V']}"
     return [
-        f"Shape: {shape}, io {s['io']}, state {s['state']}",
+        f"Shape: {shape}, io {s['io']}, state {s['state']}, records {s['records']}",
         f"  bytes per accepted token and request: {tokens}; one record {b['record'] / 1024:.1f} KiB",
         f"  best buffer length by bytes: {best}",
         f"  bytes per request: {memory}",

@@ -16,11 +16,15 @@ from typing import Any, TypeVar
 LEAVES = ("const", "size", "input", "scalar", "field", "read", "left")
 UNARY = ("neg", "exp", "log", "sqrt", "rsqrt", "sigmoid", "softplus", "tanh", "abs")
 BINARY = ("add", "sub", "mul", "div", "maximum", "minimum")
-OPERATIONS = (*UNARY, *BINARY, "sum")
+#: ``bfloat16``: to nearest even in bfloat16, within its finite range: what records are split with; no recurrence has it.
+OPERATIONS = (*UNARY, *BINARY, "sum", "bfloat16")
 
 #: ``exp`` of a larger argument saturates here (just under the logarithm of float32's largest value), so that
 #: ``exp(A_log) * softplus(x)`` is 0, not NaN, where the second factor underflows.
 EXP_LIMIT = 88.72
+
+#: The largest finite bfloat16.
+BFLOAT16_MAX = 3.3895313892515355e38
 
 T = TypeVar("T")
 

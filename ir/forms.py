@@ -21,7 +21,7 @@ from typing import Any
 from . import expr as ex
 from .expr import Expr
 from .normal_form import NormalForm
-from .records import RecordLayout, record_layout
+from .records import RECORDS, RecordLayout, record_layout
 
 DTYPES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
@@ -180,7 +180,7 @@ class KernelSpec:
         check(self.ratio >= 1, "ratio", "HV / H, a whole number from 1")
         check(self.io in DTYPES, "io", ", ".join(DTYPES))
         check(self.state in DTYPES, "state", ", ".join(DTYPES))
-        check(self.records == "exact", "records", "exact")
+        check(self.records in RECORDS, "records", ", ".join(RECORDS))
         check(self.layout in ("VK", "KV"), "layout", "VK, KV")
         check(1 <= self.buffer <= 64, "buffer", "1 to 64")
         check(0 <= self.kv_only <= 64, "kv_only", "0 (none) to 64")
@@ -198,7 +198,7 @@ class KernelSpec:
     @functools.cached_property
     def record_layout(self) -> RecordLayout:
         assert self.recurrence is not None
-        return record_layout(self.program, self.recurrence.arguments, self.K, self.io)
+        return record_layout(self.program, self.recurrence.arguments, self.K, self.io, self.records)
 
     @property
     def tokens(self) -> int:

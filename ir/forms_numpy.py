@@ -18,7 +18,7 @@ from . import expr as ex
 from .expr import Expr
 from .forms import KernelSpec
 from .language import Argument
-from .oracle import F64, OPS
+from .oracle import F64, OPS, bfloat16
 
 Token = Mapping[str, npt.ArrayLike]
 Record = dict[str, F64]
@@ -50,14 +50,14 @@ class Row:
         """Fold what is pending, apply one token recurrently, write the state."""
         self._begin(token, 1, always=True)
         output, record = self._token(token, [])
-        self.state, self.kv_only = self._weighted_state([record]), False
+        self.state, self.kv_only = self.folded([record]), False
         return output
 
     def decode(self, token: Token) -> F64:
         """One token; its record is appended."""
         self._begin(token, 1)
         output, record = self._token(token, [])
-        self.records.append(record)
+        self.records.append(self.narrowed(record))
         return output
 
     def verify(self, tokens: list[Token]) -> list[F64]:
@@ -74,14 +74,21 @@ class Row:
 
     def commit(self, accepted: int) -> None:
         """Accept a prefix; a count out of 0..t counts as 0."""
-        self.records += self.window[: accepted if 0 <= accepted <= len(self.window) else 0]
+        taken = self.window[: accepted if 0 <= accepted <= len(self.window) else 0]
+        self.records += [self.narrowed(record) for record in taken]
         self.window = []
 
     def flush(self) -> None:
         """Fold the pending records, however many."""
         if self.records:
-            self.state, self.records, self.kv_only = self._weighted_state(self.records), [], False
+            self.state, self.records, self.kv_only = self.folded(self.records), [], False
             self.folds += 1
+
+    def narrowed(self, record: Record) -> Record:
+        """A record as the ring holds it: vectors that the layout narrows, narrowed. The tokens of a window still see
+        each other's whole vectors."""
+        narrow = {f.name for f in self.spec.record_layout.fields if f.dtype == "bfloat16"}
+        return {name: bfloat16(value) if name in narrow else value for name, value in record.items()}
 
     def _begin(self, token: Token, t: int, always: bool = False) -> None:
         if not self.HV:
@@ -166,8 +173,8 @@ class Row:
                 result = result + np.exp(over_v) * score * self._field(record, left)
         return result
 
-    def _weighted_state(self, records: list[Record]) -> F64:
-        """S' itself: the sum of the records first, then the decayed checkpoint."""
+    def folded(self, records: list[Record]) -> F64:
+        """S' itself, [HV, V, K]: the sum of the records first, then the decayed checkpoint."""
         (k0, v0), *weights = self._suffixes(records)
         layout = self.spec.record_layout
         total = np.zeros((self.HV, self.spec.V, self.spec.K))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .expr import EXP_LIMIT
+from .expr import BFLOAT16_MAX, EXP_LIMIT
 from .language import Argument, Quantity, Recurrence
 
 F64 = npt.NDArray[np.float64]
@@ -25,6 +25,13 @@ def _softplus(x: F64) -> F64:
 def _sigmoid(x: F64) -> F64:
     small = np.exp(-np.abs(x))
     return np.where(x >= 0, 1, small) / (1 + small)
+
+
+def bfloat16(x: F64) -> F64:
+    """``x`` to nearest even in bfloat16, within its finite range."""
+    bits = np.clip(x, -BFLOAT16_MAX, BFLOAT16_MAX).astype(np.float32).view(np.uint32)
+    bits = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xFFFF0000)
+    return np.where(np.isnan(x), np.nan, bits.view(np.float32).astype(np.float64))
 
 
 #: Every operation of the language on float64 arrays (``sum`` is over the last axis).
@@ -45,6 +52,7 @@ OPS: dict[str, Any] = {
     "maximum": np.maximum,
     "minimum": np.minimum,
     "sum": lambda x: np.sum(x, axis=-1),
+    "bfloat16": bfloat16,
 }
 
 

@@ -1,8 +1,10 @@
 """What one token leaves in the ring: derived, not fixed.
 
-A right vector is stored as the io-dtype inputs and float32 numbers from which it can be recomputed exactly (a key
-and 1 / its norm), or in float32 where that costs fewer bytes; left vectors and log-decays in float32; what depends on
-parameters alone is not stored.
+Exact records (``records="exact"``): a right vector is stored as the io-dtype inputs and float32 numbers from which it
+can be recomputed exactly (a key and 1 / its norm), or in float32 where that costs fewer bytes; left vectors and
+log-decays in float32; what depends on parameters alone is not stored. ``"bf16"`` narrows the left vectors to bfloat16;
+``"hilo"`` keeps each as a bfloat16 and the bfloat16 of what that leaves. Rights and log-decays stay exact in either:
+rounding a normalised key costs more accuracy than everything else together.
 """
 
 from __future__ import annotations
@@ -19,12 +21,13 @@ if TYPE_CHECKING:
     from .forms import TokenProgram
 
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+RECORDS = ("exact", "bf16", "hilo")
 
 
 @dataclass(frozen=True)
 class Field:
     """One tensor of the ring. ``expr`` gives a token's value over the leaves of its token program; ``dtype``:
-    "float32" or "io"."""
+    "float32", "bfloat16" or "io"."""
 
     name: str
     expr: Expr
@@ -35,7 +38,11 @@ class Field:
     def bytes(self, K: int, V: int, ratio: int, io: str) -> float:
         """Bytes a token and value head costs."""
         wide = {"K": K, "V": V, None: 1}[self.axis]
-        return wide * BYTES[io if self.dtype == "io" else "float32"] / (ratio if self.heads == "key" else 1)
+        return wide * BYTES[self.stored(io)] / (ratio if self.heads == "key" else 1)
+
+    def stored(self, io: str) -> str:
+        """The dtype in memory where inputs are ``io``."""
+        return io if self.dtype == "io" else self.dtype
 
     @property
     def leaf(self) -> Expr:
@@ -71,10 +78,12 @@ class RecordLayout:
         return sum(f.bytes(K, V, ratio, io) for f in self.fields)
 
 
-def record_layout(program: TokenProgram, arguments: Sequence[Argument], K: int, io: str) -> RecordLayout:
-    """The layout of exact records for io dtype ``io`` (module docstring)."""
+def record_layout(
+    program: TokenProgram, arguments: Sequence[Argument], K: int, io: str, records: str = "exact"
+) -> RecordLayout:
+    """The layout of records for io dtype ``io`` (module docstring)."""
     builder = _Builder(program, arguments, K, io)
-    lefts = tuple(builder.store(f"left{r}", ex.leaf("left", r, "V", "value")) for r in range(len(program.lefts)))
+    lefts = tuple(builder.left(r, records) for r in range(len(program.lefts)))
     rights = tuple(builder.right(r, right) for r, right in enumerate(program.rights))
     decays = [
         None if e is None else builder.store(name, e)
@@ -101,6 +110,17 @@ class _Builder:
         axis = next(iter(value.axes), None)
         made = Field(f"record_{name}", value, dtype, "key" if value.heads == "key" else "value", axis)
         return self.fields.setdefault(made.name, made).leaf
+
+    def left(self, r: int, records: str) -> Expr:
+        vector = ex.leaf("left", r, "V", "value")
+        if records == "exact":
+            return self.store(f"left{r}", vector)
+        if records == "bf16":
+            return self.store(f"left{r}", vector, "bfloat16")
+        high = ex.apply("bfloat16", vector)
+        low = ex.apply("sub", vector, high)
+        parts = self.store(f"left{r}_high", high, "bfloat16"), self.store(f"left{r}_low", low, "bfloat16")
+        return ex.apply("add", *parts)
 
     def expanded(self, value: Expr) -> Expr:
         """``value`` with the names of definitions replaced by what they stand for."""

@@ -98,10 +98,8 @@ def _records(spec: KernelSpec, layers: tuple[str, ...]) -> list[TensorArg]:
     for f in spec.record_layout.fields:
         wide: tuple[int, ...] = ({"K": spec.K, "V": spec.V}[f.axis],) if f.axis else ()
         shape = (*layers, "N", "R", "H" if f.heads == "key" else "HV", *wide)
-        dtype = spec.io if f.dtype == "io" else "float32"
-        result.append(
-            _tensor(f.name, "record", dtype, shape, "readwrite" if FORMS[spec.form].appends else "read", bool(f.axis))
-        )
+        access = "readwrite" if FORMS[spec.form].appends else "read"
+        result.append(_tensor(f.name, "record", f.stored(spec.io), shape, access, bool(f.axis)))
     return result
 
 

@@ -241,7 +241,7 @@ _MANIFEST = _object(
             _object(
                 {
                     "name": _IDENTIFIER,
-                    "dtype": _one_of("float32", "io"),
+                    "dtype": _one_of("float32", "bfloat16", "io"),
                     "heads": _one_of("key", "value"),
                     "axis": _either(lambda value: value is None, _null, _one_of("K", "V")),
                 },
@@ -250,7 +250,7 @@ _MANIFEST = _object(
         ),
         "io": _one_of("float32", "bfloat16", "float16"),
         "state": _one_of("float32", "bfloat16", "float16"),
-        "records_mode": _one_of("exact"),
+        "records_mode": _one_of("exact", "bf16", "hilo"),
         "layout": _one_of("VK", "KV"),
         "dims": _object({"K": _integer(0), "V": _integer(0)}),
         "ratio": _integer(1),

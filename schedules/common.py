@@ -138,6 +138,14 @@ def _softplus(x: Any) -> Any:
     return T.Select(x > SOFTPLUS_LINEAR, x, T.log1p(T.exp(T.min(x, SOFTPLUS_LINEAR))))
 
 
+def _bfloat16(x: Any) -> Any:
+    """In integers: a float32 cast to bfloat16 and back would be bound to a name, which TileLang misreads."""
+    limit = number(ex.BFLOAT16_MAX)
+    bits = T.reinterpret(T.min(T.max(x, -limit), limit), "uint32")
+    rounded = bits + T.uint32(0x7FFF) + ((bits >> T.uint32(16)) & T.uint32(1))
+    return T.reinterpret(rounded & T.uint32(0xFFFF0000), "float32")
+
+
 #: The operations of the language in TIR, with the limits that the oracle has.
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "neg": lambda x: T.float32(0) - x,
@@ -155,6 +163,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "div": lambda a, b: a / b,
     "maximum": lambda a, b: T.max(a, b),
     "minimum": lambda a, b: T.min(a, b),
+    "bfloat16": _bfloat16,
 }
 
 

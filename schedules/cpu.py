@@ -206,7 +206,7 @@ class Cell:
 
     def field_value(self, f: Field, t: Any, x: Any) -> Any:
         """What token ``t`` leaves in a record field."""
-        return T.cast(self.value(f.expr, t, k=x, v=x), self.spec.io if f.dtype == "io" else "float32")
+        return T.cast(self.value(f.expr, t, k=x, v=x), f.stored(self.spec.io))
 
     def writes_field(self, f: Field) -> Any:
         """Whether this cell stores a record field: one that belongs to a key head or to all of V is written once."""

@@ -115,14 +115,28 @@ def load_lefts(cell: Cell, ring: Ring, j: Any, n: Any, slot: int) -> None:
         ring.value_decay[slot * rows + p] = ZERO
     if j < n:
         for r, left in enumerate(layout.lefts):
-            width = access(cell.spec, left.value, g.rows)
-            load_rows(cell, ring.lefts, at + r * g.rows, cell.record(left.value, j), width)
+            load_left(cell, ring, left, j, at + r * g.rows)
         if layout.log_decay_scalar is not None:
             ring.decay[slot] = ring.leaves.lower(
                 layout.log_decay_scalar, 0, lambda node: number_at(cell.record(node.value, j))
             )
         if layout.log_decay_value is not None:
             load_value_decay(cell, ring, layout.log_decay_value, j, slot * rows)
+
+
+@T.macro
+def load_left(cell: Cell, ring: Ring, left: Expr, j: Any, at: int) -> None:
+    """The rows of one left vector of record ``j``: a field, or the sum of a high and a low part."""
+    g = cell.geo
+    if left.op == "field":
+        load_rows(cell, ring.lefts, at, cell.record(left.value, j), access(cell.spec, left.value, g.rows))
+    else:
+        low = T.alloc_local((g.rows,), F32)
+        names = [part.value for part in left.args]
+        load_rows(cell, ring.lefts, at, cell.record(names[0], j), access(cell.spec, names[0], g.rows))
+        load_rows(cell, low, 0, cell.record(names[1], j), access(cell.spec, names[1], g.rows))
+        for p in T.unroll(g.rows):
+            ring.lefts[at + p] = ring.lefts[at + p] + low[p]
 
 
 @T.macro

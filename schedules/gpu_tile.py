@@ -262,10 +262,10 @@ def load_rows(cell: Cell, into: Any, at: Any, source: Place, width: int) -> None
             for e in T.unroll(width):
                 into[at + m * width + e] = ZERO
                 if cell.row + m * width + e < cell.geo.V:
-                    into[at + m * width + e] = source.tensor[(*source.where, cell.row + m * width + e)]
+                    into[at + m * width + e] = T.cast(source.tensor[(*source.where, cell.row + m * width + e)], F32)
         else:
             for e in T.vectorized(width):
-                into[at + m * width + e] = source.tensor[(*source.where, cell.row + m * width + e)]
+                into[at + m * width + e] = T.cast(source.tensor[(*source.where, cell.row + m * width + e)], F32)
 
 
 def existing(cell: Cell, c: Any, value: Any) -> Any:

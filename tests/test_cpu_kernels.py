@@ -350,3 +350,15 @@ def test_forms_in_turn_follow_the_oracle() -> None:
             history += tokens[: accepted if form == "verify" else 1]
     assert g["cursors"][FAULT].max() == 0
     assert g["cursors"][KV_ONLY, case.slots[0]] == 0
+
+
+@pytest.mark.parametrize(("form", "records"), [("decode", "bf16"), ("verify", "hilo")])
+def test_narrow_records(form: str, records: str) -> None:
+    Case(spec(form, io="float16", records=records, layout="KV", kv_only=8)).run()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recurrence", FAMILY, ids=lambda r: r.name)
+@pytest.mark.parametrize(("form", "records"), list(itertools.product(RECURRENT, ["bf16", "hilo"])))
+def test_narrow_records_of_the_family(recurrence: Any, form: str, records: str) -> None:
+    Case(spec(form, recurrence, records=records)).run()

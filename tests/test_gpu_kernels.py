@@ -134,6 +134,7 @@ QUICK = [
     spec_of("decode", "two_tokens_in_one", layout="KV", buffer=10),
     spec_of("verify", "nonlinear_left", window=2),
     spec_of("flush", "constant_decays", K=24, V=20),
+    spec_of("verify", window=2, records="hilo", layout="KV"),
 ]
 WIDER = (
     {"buffer": 9, "kv_only": 13, "layout": "KV", "state": "float16"},
@@ -148,14 +149,14 @@ THOROUGH = [
     spec_of("verify", window=1, buffer=64, kv_only=64),
     *(spec_of("decode", K=K, V=16, buffer=5, io="float16") for K in (16, 80, 96, 100, 192, 256)),
     *(spec_of("step", K=K, V=16, state="bfloat16") for K in (100, 192)),
+    *(spec_of(form, records=r, io="float16", K=20) for form in ("decode", "flush") for r in ("bf16", "hilo")),
 ]
 
 
 def name_of(spec: KernelSpec) -> str:
     key = spec.key()
-    return "-".join(
-        str(key[k]) for k in ("form", "recurrence", "K", "V", "io", "state", "layout", "buffer", "window", "kv_only")
-    )
+    names = ("form", "recurrence", "K", "V", "io", "state", "records", "layout", "buffer", "window", "kv_only")
+    return "-".join(str(key[k]) for k in names)
 
 
 @pytest.mark.parametrize("spec", QUICK, ids=name_of)

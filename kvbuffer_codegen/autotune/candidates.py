@@ -42,6 +42,7 @@ def specs_of(
     windows: Sequence[int],
     kv_only: int = 0,
     layout: str = "VK",
+    records: str = "exact",
 ) -> list[KernelSpec]:
     """One kernel per form, buffer length and (for verify) window. Raises ``ValueError`` naming what is out of range."""
     found = []
@@ -55,6 +56,7 @@ def specs_of(
             for window in windows if FORMS[form].window else (0,):
                 ratio = heads[1] // heads[0]
                 common: dict[str, Any] = {"layout": layout, "buffer": buffer, "window": window, "kv_only": kv_only}
+                common |= {"records": records}
                 found.append(KernelSpec(form, recurrence.normal_form, *dims, ratio, io, state, **common))
     return list(dict.fromkeys(found))
 

@@ -125,6 +125,12 @@ class Stream:
         """What tokens ``first[b]`` on leave in the ring, applied to ``state`` [B, HV, V, K]: per token, fields [B,
         heads, (axis)].
         """
+        fields = self.spec.record_layout.fields
+        window = self._window(state, first, tokens).window
+        return [{f.name: self._as_field(record[f.name], f) for f in fields} for record in window]
+
+    def _window(self, state: F64, first: int | npt.NDArray[np.int64], tokens: int) -> Row:
+        """All rows as one of B times the heads, after a window of their tokens."""
         B, spec = len(self.rows), self.spec
         every = self._side_by_side(first, tokens)
         parameters = {a.name: every[a.name] for a in self.recurrence.arguments if a.parameter}
@@ -133,7 +139,7 @@ class Stream:
         ]
         row = Row(replace(spec, form="decode", window=0), state.reshape(B * self.HV, spec.V, spec.K), parameters)
         row.verify(each)
-        return [{f.name: self._as_field(record[f.name], f) for f in spec.record_layout.fields} for record in row.window]
+        return row
 
     def _as_field(self, value: F64, f: Field) -> F64:
         wide = ({"K": self.spec.K, "V": self.spec.V}[f.axis],) if f.axis else ()
@@ -142,12 +148,17 @@ class Stream:
         return made[:, :: self.spec.ratio] if f.heads == "key" else made
 
     def _states(self) -> F64:
-        """The state of each row once its records are folded: [B, HV, V, K]."""
+        """The state of each row once its records are folded: [B, HV, V, K]. Narrow records are not what the recurrence
+        wrote: their fold goes through the derived forms."""
         result = self.start.copy()
+        most = max(r.count for r in self.rows)
+        row = None if self.spec.records == "exact" else self._window(self.start, 0, most)
         current = self.start
-        for t in range(max(r.count for r in self.rows)):
-            _, after = self.truth(current, t, 1)
-            current = after[-1]
+        for t in range(most):
+            if row is None:
+                current = self.truth(current, t, 1)[1][-1]
+            else:
+                current = row.folded([row.narrowed(r) for r in row.window[: t + 1]]).reshape(self.start.shape)
             done = [i for i, r in enumerate(self.rows) if r.count == t + 1]
             result[done] = current[done]
         return result
@@ -235,7 +246,7 @@ class Case:
         made: Tensors = {"state": state}
         for f in spec.record_layout.fields:
             values = torch.from_numpy(np.stack([record[f.name] for record in stream.history]))
-            values = values.to(DTYPES[spec.io if f.dtype == "io" else "float32"])
+            values = values.to(DTYPES[f.stored(spec.io)])
             made[f.name] = torch.full((self.N, self.R, *values.shape[2:]), torch.nan, dtype=values.dtype)
             for b, r in live:
                 for j in range(r.count):

@@ -121,6 +121,7 @@ def tune(
     forms: Sequence[str] = tuple(FORMS),
     kv_only: int = 0,
     layout: str = "VK",
+    records: str = "exact",
     batches: Sequence[int] = (4,),
     target: str = "cpu",
     budget_s: float | None = None,
@@ -153,7 +154,8 @@ def tune(
     pairs = [heads] if isinstance(heads[0], int) else list(heads)
     points = points_of(pairs, batches)  # type: ignore[arg-type]
     options: dict[str, Any] = {"dims": dims, "io": io, "state": state, "buffers": buffers, "windows": windows}
-    specs = specs_of(loaded, forms, heads=pairs[0], kv_only=kv_only, layout=layout, **options)  # type: ignore[arg-type]
+    options |= {"layout": layout, "records": records}
+    specs = specs_of(loaded, forms, heads=pairs[0], kv_only=kv_only, **options)  # type: ignore[arg-type]
     chosen_target = target_named(target)
     find_compiler(chosen_target)
     out = out or caches.cache_folder("kernels")

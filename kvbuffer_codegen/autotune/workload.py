@@ -134,7 +134,7 @@ def _shared(spec: KernelSpec, recurrence: Recurrence, P: int, H: int, device: to
     made = {"state": spread(start, spec.state, H * spec.ratio, P)}
     for f in spec.record_layout.fields:
         heads = H if f.heads == "key" else H * spec.ratio
-        made[f.name] = spread(stream.history[0][f.name][0], spec.io if f.dtype == "io" else "float32", heads, P, R)
+        made[f.name] = spread(stream.history[0][f.name][0], f.stored(spec.io), heads, P, R)
     if spec.form == "flush":
         made = {name: x[None] for name, x in made.items()}
     return made

@@ -95,6 +95,7 @@ def _kernel(spec: KernelSpec, shape: Shape, device: Any, batch: int) -> tuple[An
             window=spec.window,
             kv_only=spec.kv_only,
             layout=spec.layout,
+            records=spec.records,
         )
     except (dispatcher.MissingKernelError, PolicyError) as error:
         raise CommandError(one_line(error), FAILED) from None

@@ -12,6 +12,7 @@ from typing import Any
 from kvbuffer_codegen.ir.forms import DTYPES, KernelSpec
 from kvbuffer_codegen.ir.language import Recurrence
 from kvbuffer_codegen.ir.models import MODELS, ModelShape
+from kvbuffer_codegen.ir.records import RECORDS
 from kvbuffer_codegen.recurrences import load_recurrence
 from kvbuffer_codegen.recurrences import one_line as one_line
 
@@ -39,6 +40,7 @@ class Shape:
     io: str
     state: str
     layout: str
+    records: str = "exact"
 
     @property
     def H(self) -> int:
@@ -67,6 +69,9 @@ def add_shape_arguments(parser: argparse.ArgumentParser, several: bool = False) 
     )
     group.add_argument("--io", choices=DTYPES, help="dtype of inputs and output (default: the model's)")
     group.add_argument("--state", choices=DTYPES, default="float32", help="dtype of the state (default float32)")
+    group.add_argument(
+        "--records", choices=RECORDS, default="exact", help="how the ring holds left vectors (default exact)"
+    )
     group.add_argument("--layout", choices=("VK", "KV"), default="VK", help="order of a state tile's axes (default VK)")
 
 
@@ -86,7 +91,7 @@ def shape_of(args: argparse.Namespace, recurrence: str | None = None) -> Shape:
     if shards[0][1] % shards[0][0]:
         H, HV = shards[0]
         raise CommandError(f"--heads {H},{HV}: accepted: value heads that are a multiple of the key heads")
-    return Shape(loaded, source, model.layers, shards, K, V, args.io or model.io, args.state, args.layout)
+    return Shape(loaded, source, model.layers, shards, K, V, args.io or model.io, args.state, args.layout, args.records)
 
 
 def specs_of(
@@ -96,7 +101,8 @@ def specs_of(
     from kvbuffer_codegen.autotune import candidates
 
     size: dict[str, Any] = {"heads": (shape.H, shape.HV), "dims": (shape.K, shape.V), "layout": shape.layout}
-    size |= {"io": shape.io, "state": shape.state, "buffers": buffers, "windows": windows, "kv_only": kv_only}
+    size |= {"io": shape.io, "state": shape.state, "records": shape.records}
+    size |= {"buffers": buffers, "windows": windows, "kv_only": kv_only}
     try:
         return candidates.specs_of(shape.recurrence, forms, **size)
     except ValueError as error:

@@ -102,6 +102,7 @@ def run(args: argparse.Namespace) -> int:
                 io=shape.io,
                 state=shape.state,
                 layout=shape.layout,
+                records=shape.records,
                 buffers=args.buffer,
                 windows=args.window,
                 forms=args.form,

@@ -342,6 +342,7 @@ def tune_command(call: Call) -> str:
         name = spec.recurrence.name
         parts += [name if name in RECURRENCES else f"FILE.py:{name}", f"--heads {call.heads[0]},{call.heads[1]}"]
         parts += [f"--dims {spec.K},{spec.V} --io {spec.io} --state {spec.state} --layout {spec.layout}"]
+        parts += [f"--records {spec.records}"] if spec.records != "exact" else []
         parts += [f"--buffer {spec.buffer}"]
         parts += [f"--window {spec.window}"] if spec.window else []
         parts += [f"--kv-only {spec.kv_only}"] if spec.kv_only else []

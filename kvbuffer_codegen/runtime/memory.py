@@ -33,7 +33,7 @@ class Memory:
         self.fields = {}
         for f in spec.record_layout.fields:
             shape = (layers, slots, rows, H if f.heads == "key" else HV)
-            dtype = TORCH_DTYPES[spec.io] if f.dtype == "io" else torch.float32
+            dtype = TORCH_DTYPES[f.stored(spec.io)]
             wide = {"K": spec.K, "V": spec.V, None: 0}[f.axis]
             self.fields[f.name] = (
                 _padded((*shape, wide), dtype, device) if wide else torch.zeros(shape, dtype=dtype, device=device)

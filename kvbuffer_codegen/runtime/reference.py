@@ -370,6 +370,7 @@ _OPERATIONS: dict[str, Callable[..., Tensor]] = {
     "maximum": torch.maximum,
     "minimum": torch.minimum,
     "sum": _sum,
+    "bfloat16": lambda x: x.clamp(-ex.BFLOAT16_MAX, ex.BFLOAT16_MAX).bfloat16().float(),
 }
 
 
