@@ -39,8 +39,14 @@ def explain(recurrence: Recurrence, spec: KernelSpec, H: int, HV: int, layers: i
             for f in layout.fields
         ],
         "shape": {
-            **{"H": H, "HV": HV, "K": spec.K, "V": spec.V, "layers": layers},
-            **{"io": spec.io, "state": spec.state, "records": spec.records},
+            "H": H,
+            "HV": HV,
+            "K": spec.K,
+            "V": spec.V,
+            "layers": layers,
+            "io": spec.io,
+            "state": spec.state,
+            "records": spec.records,
         },
         "bytes_per_token": {
             "step": step.bytes * layers,

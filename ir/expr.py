@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 LEAVES = ("const", "size", "input", "scalar", "field", "read", "left")
 UNARY = ("neg", "exp", "log", "sqrt", "rsqrt", "sigmoid", "softplus", "tanh", "abs")
 BINARY = ("add", "sub", "mul", "div", "maximum", "minimum")
-#: ``bfloat16``: to nearest even in bfloat16, within its finite range: what records are split with; no recurrence has it.
+#: ``bfloat16``: to nearest even in bfloat16, within its finite range; records are split with it, no recurrence has it.
 OPERATIONS = (*UNARY, *BINARY, "sum", "bfloat16")
 
 #: ``exp`` of a larger argument saturates here (just under the logarithm of float32's largest value), so that
