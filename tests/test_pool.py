@@ -395,11 +395,11 @@ CONSTRUCTOR: list[tuple[dict[str, Any], str]] = [
     ({"layers": 0}, "layers=0"),
     ({"slots": True}, "slots=True"),
     ({"io": torch.float64}, "io=torch.float64"),
-    ({"state": "int8"}, "state='int8'"),
+    ({"state": "int4"}, "state='int4'"),
     ({"buffer": 0}, "buffer=0"),
     ({"max_window": 17}, "window=17"),
     ({"layout": "HV"}, "layout='HV'"),
-    ({"records": "bf16"}, "records='bf16'"),
+    ({"records": "fp8"}, "records='fp8'"),
     ({"dims": (16, 300)}, "V=300"),
     ({"form": "fast"}, "form='fast'"),
 ]
