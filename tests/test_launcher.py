@@ -22,6 +22,7 @@ from kvbuffer_codegen.ir.forms import KernelSpec
 from kvbuffer_codegen.runtime import launcher, loader
 from kvbuffer_codegen.runtime.errors import ArgumentError, KernelError
 from kvbuffer_codegen.runtime.loader import Kernel, load_artifact
+from kvbuffer_codegen.runtime.plan import _meet
 
 FORMS = ("decode", "verify", "flush", "step", "advance", "commit")
 
@@ -192,6 +193,17 @@ NEGATIVE: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = {
     "rows overlap": (
         changed("state", lambda t: t.as_strided(t.shape, (512, 256, 16, 1))), "state has elements that share memory"
     ),
+    "out in an input": (
+        lambda given: {**given, "out": given["v"]}, "out shares memory with v; accepted: memory of its own; pass a"
+    ),
+    "out in the state": (
+        lambda given: {**given, "out": given["state"].view(torch.bfloat16)[2:, :, 3, :16]},
+        "out shares memory with state",
+    ),
+    "out in the ring": (
+        lambda given: {**given, "out": given["record_k"].flatten()[64 : 64 + 3 * 4 * 16].view(3, 4, 16)},
+        "out shares memory with record_k",
+    ),
     "short ring": (
         lambda given: {n: v[:, :4] if v.shape[:2] == (4, 7) else v for n, v in given.items()},
         r"gives R = 4; accepted: a ring of R >= max\(buffer, kv_only, window\) \+ window = 5 rows",
@@ -223,6 +235,40 @@ def test_refused_by_name(artifacts: Any, kind: str, case: str) -> None:
     assert str(caught.value).startswith(kernel.name)
     assert "\n" not in str(caught.value)
     assert calls(kernel) == 0
+
+
+def test_outputs_beside_inputs_in_one_buffer(artifacts: Any, kind: str) -> None:
+    """Slices of a packed row share no memory, whatever lies between them; a window's tokens have a step of their own.
+    One element further, and they do."""
+    for form, lead in (("decode", (3,)), ("verify", (3, 3)), ("decode", (1,)), ("verify", (1, 3))):
+        spec = spec_of(form)
+        kernel = load_artifact(artifacts(spec), launcher=kind)
+        given = arguments_of(spec, {"B": lead[0]})
+        packed = torch.zeros(*lead, 8 + 3 * 64 + 8).bfloat16()
+        given["out"] = packed[..., 8:72].unflatten(-1, (4, 16))
+        given["v"] = packed[..., 72:136].unflatten(-1, (4, 16))
+        kernel(*given.values())
+        given["v"] = packed[..., 64:128].unflatten(-1, (4, 16))
+        with pytest.raises(ArgumentError, match="out shares memory with v"):
+            kernel(*given.values())
+
+
+def test_what_is_said_to_be_apart_is_apart() -> None:
+    """Random views of one small buffer, against the sets of their elements."""
+    generator, apart = torch.Generator().manual_seed(0), 0
+    buffer = torch.arange(160)
+    for _ in range(2000):
+        views = []
+        for _ in range(2):
+            shape, stride = (torch.randint(lo, hi, (3,), generator=generator) for lo, hi in ((1, 4), (0, 16)))
+            stride[0] = 24 if torch.rand((), generator=generator) < 0.7 else stride[0]
+            start = torch.randint(0, 40, (), generator=generator)
+            views.append(buffer.as_strided(shape.tolist(), stride.tolist(), int(start)))
+        a, b = views
+        if not _meet(a, b, b.data_ptr() - a.data_ptr()):
+            apart += 1
+            assert not set(a.flatten().tolist()) & set(b.flatten().tolist())
+    assert apart > 200
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ class CtypesLauncher:
 
     def __call__(self, arguments: tuple[Any, ...]) -> int:
         launch = self._checked(arguments)
+        self.plan.keep_apart(arguments)
         if not launch.grid:
             return DONE
         index = device_index(arguments)

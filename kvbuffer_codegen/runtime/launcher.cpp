@@ -54,7 +54,8 @@ struct Axis {
 struct Argument {
   bool tensor;
   int64_t symbol;  // of a scalar
-  int64_t code, bits, words, align, written;  // bits 0: an index tensor, 32 or 64 bits
+  int64_t code, bits, words, align;  // bits 0: an index tensor, 32 or 64 bits
+  int64_t written = 0;               // 2: and apart from every other tensor
   std::vector<Axis> axes;
 };
 
@@ -140,7 +141,7 @@ bool Read(Reader& in, Kernel& k) {
       continue;
     }
     a.code = in.next(0, 255), a.bits = in.next(0, 64), a.words = in.next(-1, last);
-    a.align = in.next(1, 4096), a.written = in.next(0, 1);
+    a.align = in.next(1, 4096), a.written = in.next(0, 2);
     if (a.align & (a.align - 1)) in.bad = true;
     a.axes.resize(in.next(0, kMaxAxes));
     for (Axis& axis : a.axes) {
@@ -208,6 +209,41 @@ bool Overlaps(const DLTensor& t, const int64_t* strides) {
     reach += stride * (size - 1);
   }
   return false;
+}
+
+bool Empty(const DLTensor& t) {
+  for (int i = 0; i < t.ndim; ++i)
+    if (t.shape[i] == 0) return true;
+  return false;
+}
+
+// Bytes from one element to the next along an axis.
+int64_t Step(const DLTensor& t, int axis) {
+  int64_t stride = 1;
+  if (t.strides) {
+    stride = t.strides[axis];
+  } else {
+    for (int i = axis + 1; i < t.ndim; ++i) stride *= t.shape[i];
+  }
+  return stride * (t.dtype.bits / 8);
+}
+
+// Bytes from the first to behind the last element of the axes from `axis` on.
+int64_t Extent(const DLTensor& t, int axis) {
+  int64_t bytes = t.dtype.bits / 8;
+  for (int i = axis; i < t.ndim; ++i) bytes += (t.shape[i] - 1) * Step(t, i);
+  return bytes;
+}
+
+// Whether axes `axis`.. of both may share memory, b's beginning `gap` bytes after a's (plan.py: _meet).
+bool Meet(const DLTensor& a, const DLTensor& b, int64_t gap, int axis) {
+  if (gap >= Extent(a, axis) || -gap >= Extent(b, axis)) return false;
+  if (axis >= a.ndim || axis >= b.ndim) return true;
+  if (a.shape[axis] == 1 && b.shape[axis] == 1) return Meet(a, b, gap, axis + 1);
+  int64_t step = Step(a, axis);
+  if (step != Step(b, axis) || step < Extent(a, axis + 1) || step < Extent(b, axis + 1)) return true;
+  gap = (gap % step + step) % step;
+  return Meet(a, b, gap, axis + 1) || Meet(a, b, gap - step, axis + 1);
 }
 
 bool IsInstance(PyObject* object, const void* type, const void* but_not = nullptr) {
@@ -295,6 +331,10 @@ bool Bind(const Kernel& k, PyObject* given, DLTensor* tensors, int64_t* values, 
     if (t.device.device_id != first->device.device_id || !CheckTensor(a, t, values)) return false;
   }
   for (int i = 0; i < count; ++i) {
+    for (int j = 0; k.arguments[i].written == 2 && j < count; ++j) {
+      if (j == i || !k.arguments[j].tensor || Empty(tensors[i]) || Empty(tensors[j])) continue;
+      if (Meet(tensors[i], tensors[j], Address(tensors[j]) - Address(tensors[i]), 0)) return false;
+    }
     const std::vector<Axis>& axes = k.arguments[i].axes;
     for (size_t j = 0; j < axes.size(); ++j) {
       int64_t size;

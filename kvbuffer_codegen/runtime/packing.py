@@ -43,7 +43,8 @@ class _Packer:
 
     def tensor(self, tensor: Tensor) -> None:
         words = self.number.get(f"{tensor.name}_words", -1)
-        self.code += [1, *_DTYPES[tensor.dtype], words, tensor.align, tensor.written, len(tensor.sizes)]
+        written = 2 if tensor.role == "out" else int(tensor.written)
+        self.code += [1, *_DTYPES[tensor.dtype], words, tensor.align, written, len(tensor.sizes)]
         for axis, size in enumerate(tensor.sizes):
             self.code += [self.number[size.symbol] if size.symbol else -1, size.offset]
             self.program(size.program)

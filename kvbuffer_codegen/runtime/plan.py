@@ -144,6 +144,7 @@ class Plan:
     def launch(self, arguments: Sequence[Any]) -> Launch:
         """Check one call and work out its launch. Raises :class:`ArgumentError`."""
         values, where = self._bind(arguments)
+        self.keep_apart(arguments)
         for constraint in self.constraints:
             if evaluate(constraint.program, values) < 0:
                 given = ", ".join(f"{n} = {values[n]}" for n in names(constraint.program))
@@ -165,6 +166,22 @@ class Plan:
                 accepted = INT32 if kind == "int32" else range(-(2**63), 2**63)
                 slots.append(_slot(kind, self._integer(item, values, f"the kernel's {kind} argument", accepted)))
         return Launch(grid, block, tuple(slots))
+
+    def keep_apart(self, arguments: Sequence[Any]) -> None:
+        """Refuses an ``out`` that may share memory with another argument: some rows are written while others are
+        read. Raises :class:`ArgumentError`."""
+        given = {a.name: x for a, x in zip(self.arguments, arguments, strict=True) if isinstance(a, Tensor)}
+        for argument in self.arguments:
+            if not isinstance(argument, Tensor) or argument.role != "out":
+                continue
+            out = given[argument.name]
+            for name, other in given.items():
+                apart = name == argument.name or not out.numel() or not other.numel()
+                if not apart and _meet(out, other, other.data_ptr() - out.data_ptr()):
+                    raise ArgumentError(
+                        self.name, argument.name, f"shares memory with {name}", "memory of its own",
+                        "pass a tensor that nothing else uses",
+                    )  # fmt: skip
 
     def _integer(self, program: Program, values: Mapping[str, int], what: str, accepted: range) -> int:
         try:
@@ -370,6 +387,27 @@ def _overlaps(shape: Sequence[int], strides: Sequence[int]) -> bool:
                 return True
             reach += stride * (size - 1)
     return False
+
+
+def _meet(a: torch.Tensor, b: torch.Tensor, gap: int, axis: int = 0) -> bool:
+    """Whether axes ``axis``.. of both may share memory, b's beginning ``gap`` bytes after a's: not where one ends
+    before the other begins, nor where they are cut side by side out of the rows of a larger tensor."""
+    if gap >= _extent(a, axis) or -gap >= _extent(b, axis):
+        return False
+    if axis >= min(a.ndim, b.ndim):
+        return True
+    if a.shape[axis] == b.shape[axis] == 1:  # such an axis has no stride
+        return _meet(a, b, gap, axis + 1)
+    step = a.stride(axis) * a.element_size()
+    if step != b.stride(axis) * b.element_size() or step < max(_extent(a, axis + 1), _extent(b, axis + 1)):
+        return True
+    return _meet(a, b, gap % step, axis + 1) or _meet(a, b, gap % step - step, axis + 1)
+
+
+def _extent(x: torch.Tensor, axis: int) -> int:
+    """Bytes from the first to behind the last element of the axes from ``axis`` on."""
+    axes = zip(x.shape[axis:], x.stride()[axis:], strict=True)
+    return (sum((n - 1) * stride for n, stride in axes) + 1) * x.element_size()
 
 
 def _type(value: Any) -> str:
