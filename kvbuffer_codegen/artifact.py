@@ -34,7 +34,9 @@ __all__ = [
     "Device",
     "add_evidence",
     "cpu_device",
+    "evidence",
     "fits",
+    "now",
     "read_artifact",
     "read_file",
     "read_manifest",
@@ -194,28 +196,39 @@ def cpu_device() -> Device:
     return Device("cpu", os.uname().machine, features=frozenset(f for f in flags if _ISA_FLAG.match(f)), name=name)
 
 
-def add_evidence(
-    folder: Path, kind: str, *, device: str, driver: str, result: Mapping[str, Any], date: str = ""
-) -> str:
-    """Add a measurement of the present binary to the manifest and return the manifest's new digest, for the index.
+def evidence(
+    artifact: Artifact, kind: str, *, device: str, driver: str, result: Mapping[str, Any], date: str = ""
+) -> dict[str, Any]:
+    """A measurement of the artifact's binary, as its manifest keeps it.
 
     ``kind``: "check" (result: the largest errors against the oracle) or "timing" (microseconds). ``date``: ISO,
-    default now in UTC. Raises :class:`ArtifactError`, and :class:`~kvbuffer_codegen.manifest.ManifestError` for a bad
-    entry.
+    default now in UTC. Raises :class:`~kvbuffer_codegen.manifest.ManifestError` for a bad entry.
     """
-    artifact = read_artifact(folder)
     entry = {
         "kind": kind,
         "binary": _sha256(artifact.binary),
         "device": device,
         "driver": driver,
-        "date": date or datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "date": date or now(),
         "result": dict(result),
     }
     EVIDENCE(entry, "evidence")
+    return entry
+
+
+def add_evidence(folder: Path, kind: str, **more: Any) -> str:
+    """Add :func:`evidence` of the present binary to the manifest in ``folder`` and return the manifest's new digest,
+    for the index. Raises :class:`ArtifactError` too."""
+    artifact = read_artifact(folder)
+    entry = evidence(artifact, kind, **more)
     data = encode({**artifact.manifest, "evidence": [*artifact.manifest["evidence"], entry]})
     write_file(artifact.folder / MANIFEST, data)
     return _sha256(data)
+
+
+def now() -> str:
+    """The date of evidence and log lines: ISO, seconds, UTC."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 # --- files

@@ -12,7 +12,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -20,6 +20,9 @@ from kvbuffer_codegen.artifact import ArtifactError, decode, encode, write_file
 
 INDEX = "index.json"
 SCHEMA = 1
+#: ``schedules.space_hash()`` of this version, for the runtime, which imports no schedules. Choices that were made among
+#: other candidates are void: a change of it says so to every index.
+SPACE = "466c82639e9a"
 
 
 @dataclass(frozen=True)
@@ -40,14 +43,14 @@ class Choice:
 
     @property
     def identity(self) -> str:
-        """Equal for choices of which only one can be right; the later replaces the earlier."""
-        return json.dumps([dict(self.key), self.rows, self.capability, self.device], sort_keys=True)
+        """Equal for choices of which only one can be right; the later replaces the earlier, whatever its space."""
+        key = {name: value for name, value in self.key.items() if name != "space"}
+        return json.dumps([key, self.rows, self.capability, self.device], sort_keys=True)
 
-    def covers(self, key: Mapping[str, Any], rows: int, capability: str) -> bool:
-        lo, hi = self.rows
-        return (
-            dict(self.key) == dict(key) and self.capability == capability and lo <= rows and (hi is None or rows <= hi)
-        )
+    @property
+    def stale(self) -> bool:
+        """Made among the candidates of another version."""
+        return self.key.get("space", SPACE) != SPACE
 
 
 @dataclass(frozen=True)
@@ -89,10 +92,11 @@ def merge(*indexes: Index) -> Index:
 
 def update_index(folder: Path, artifacts: Mapping[str, str] | None = None, choices: Iterable[Choice] = ()) -> Index:
     """Merge these into the index of ``folder``, safe against other processes that do the same, and return the
-    result."""
+    result. Choices of another version of the schedules are dropped, their artifacts stay."""
     Path(folder).mkdir(parents=True, exist_ok=True)
     with _locked(Path(folder)):
         index = merge(read_index(folder), Index(artifacts or {}, tuple(choices)))
+        index = replace(index, choices=tuple(c for c in index.choices if not c.stale))
         write_index(folder, index)
     return index
 

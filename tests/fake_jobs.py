@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -34,6 +35,7 @@ def build(job: dict[str, Any]) -> dict[str, Any]:
     if what == "no compile":
         raise RuntimeError("error in /home/somebody/kernel.cpp: expected ';'")
     if what == "hang while building":
+        tempfile.mkdtemp(prefix="kvb-fake-")
         time.sleep(1000)
     template = read_artifact(Path(os.environ["FAKE_TEMPLATE"]))
     write_artifact(Path(job["folder"]), {**template.manifest, "schedule": job["schedule"]}, template.files)

@@ -7,8 +7,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
 import random
 import re
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -264,6 +269,14 @@ def test_lines_of_another_generator_are_left_alone(tmp_path: Path) -> None:
     assert search.earlier(tools, spec) == [ours]
 
 
+def test_a_comment_voids_no_log() -> None:
+    program = '"""Doc."""\n\nclass A:\n    """Doc."""\n\ndef f(x):\n    """Doc."""\n    return x + 1  # why\n'
+    other = "class A: pass\n# more\ndef f(x):\n    'Said otherwise.'\n\n    return (x+1)\n"
+    assert search.program_text(program) == search.program_text(other)
+    assert search.program_text(program) != search.program_text(program.replace("+ 1", "+ 2"))
+    assert search.program_text("x = '# no comment'") != search.program_text("x = '# another text'")
+
+
 LOGS = sorted((Path(__file__).parent.parent / "tuning_logs").glob("*.jsonl"))
 
 
@@ -388,6 +401,43 @@ def test_bad_candidates_cost_themselves_only(run: Runner, tmp_path: Path) -> Non
     assert artifact.manifest["schedule"] == TRIED[5].to_dict()
     assert [e["kind"] for e in artifact.manifest["evidence"]] == ["check", "timing"]
     assert artifact.manifest["evidence"][1]["result"]["rows"] == 8
+
+
+COMMAND = """
+import functools, sys
+from kvbuffer_codegen.autotune import tune
+from kvbuffer_codegen.cli.main import main
+tune.tune = functools.partial(tune.tune, hooks="fake_jobs")
+sys.exit(main("tune --heads 1,2 --dims 16,16 --io float32 --buffer 4 --form decode --target cpu --workers 1".split()))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_tune_that_is_stopped_leaves_no_temporary_folder(
+    number: signal.Signals, template: Path, tmp_path: Path
+) -> None:
+    """Its own goes, and those of the children that it kills; the cache holds no half-written file."""
+    temporary, cache = tmp_path / "tmp", tmp_path / "cache"
+    temporary.mkdir()
+    environment = {
+        **os.environ,
+        "TMPDIR": str(temporary),
+        "KVBUFFER_CODEGEN_CACHE": str(cache),
+        "PYTHONPATH": str(Path(__file__).parent),
+        "FAKE_TEMPLATE": str(template),
+        "FAKE_PLAN": json.dumps({schedule_text(s): "hang while building" for s in space.legal(SPEC, CPU)}),
+    }
+    with subprocess.Popen([sys.executable, "-c", COMMAND], env=environment, stderr=subprocess.PIPE) as child:
+        deadline = time.monotonic() + 120
+        while not list(temporary.rglob("kvb-fake-*")) and child.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert list(temporary.glob("kvb-tune-*/kvb-fake-*")), "a child has a folder of its own"
+        child.send_signal(number)
+        _, said = child.communicate(timeout=60)
+    assert child.returncode == (130 if number == signal.SIGINT else 143)
+    assert b"Traceback" not in said
+    assert list(temporary.iterdir()) == []
+    assert [p for p in cache.rglob("*") if p.name.startswith((".writing-", "load-", "build-"))] == []
 
 
 def test_a_second_run_takes_the_choice_from_the_log_and_a_broken_one_is_taken_up(run: Runner, tmp_path: Path) -> None:

@@ -289,6 +289,9 @@ def test_spills_are_stale(monkeypatch: pytest.MonkeyPatch) -> None:
         (["tune", "--window", "17"], "window=17: accepted: 1 to 16"),
         (["tune", "--batch", "0"], "not a positive integer"),
         (["check", "--path", "nowhere"], "--path nowhere is not a folder"),
+        (["list", "--path", "nowhere"], "--path nowhere is not a folder"),
+        (["tune", "--heads", "2,4", "--tp", "1"], "--tp shares the model's heads out, and --heads replaces them"),
+        (["explain", "gated_delta_rule", "--tp", "2", "--heads", "2,4"], "give one of the two"),
         (["nosuch"], "invalid choice: 'nosuch'"),
     ],
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 import warnings
@@ -15,7 +16,7 @@ from runtime_kit import CONFIG, Streams, error, make_pool
 
 from kvbuffer_codegen import caches
 from kvbuffer_codegen.artifact import ArtifactError, add_evidence, cpu_device, read_artifact
-from kvbuffer_codegen.index import Choice, update_index
+from kvbuffer_codegen.index import SPACE, Choice, Index, read_index, update_index, write_index
 from kvbuffer_codegen.ir.forms import KernelSpec, cursor_spec
 from kvbuffer_codegen.ir.recurrences import gated_delta_rule
 from kvbuffer_codegen.runtime import dispatcher
@@ -62,7 +63,7 @@ def place(
     """A copy of the compiled kernel of ``spec`` in ``folder``, with a choice."""
     if not (folder / name).exists():
         shutil.copytree(runtime_kit.build(spec), folder / name)
-    choice = Choice({**spec.key(), "space": "any"}, rows, capability, name, device, default)
+    choice = Choice({**spec.key(), "space": SPACE}, rows, capability, name, device, default)
     update_index(folder, {name: read_artifact(folder / name).digest}, [choice])
     return folder / name
 
@@ -107,6 +108,19 @@ def test_a_shard_is_another_bucket_of_the_same_key(shelf: Path) -> None:
     few, many = place(shelf, name="few", rows=(0, 63)), place(shelf, name="many", rows=(64, None))
     assert dispatcher.which(**KEY | {"heads": (2, 4)}, batch=8).artifact == few
     assert dispatcher.which(**KEY | {"heads": (8, 16)}, batch=8).artifact == many
+
+
+def test_choices_of_another_schedule_space_are_void(shelf: Path) -> None:
+    """What was tuned among other candidates says nothing of these; the next write drops it, the artifact stays."""
+    place(shelf, name="old", rows=(0, 63))
+    index = read_index(shelf)
+    (old,) = index.choices
+    write_index(shelf, Index(index.artifacts, (dataclasses.replace(old, key={**old.key, "space": "0" * 12}),)))
+    assert dispatcher.which(**KEY).artifact == "reference"
+    new = place(shelf, name="new", rows=(64, None))
+    assert dispatcher.which(**KEY).artifact == new
+    assert [c.artifact for c in read_index(shelf).choices] == ["new"]
+    assert set(read_index(shelf).artifacts) == {"old", "new"}
 
 
 def test_folders_are_searched_in_order(shelf: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

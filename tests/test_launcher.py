@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -432,6 +433,12 @@ def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, art
     finally:
         for cached in (launcher._built, launcher.native_library, launcher.launcher_status):
             cached.cache_clear()
+
+
+def test_an_old_torch_is_told_what_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launcher, "torch", SimpleNamespace(Tensor=object, __version__="2.10.0"))
+    with pytest.raises(KernelError, match=r"torch 2\.10\.0 has no DLPack.*accepted: torch 2\.11 and newer"):
+        launcher.exchange_api()
 
 
 def test_other_threads_run_meanwhile(tmp_path: Path, kind: str) -> None:

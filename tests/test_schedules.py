@@ -8,6 +8,7 @@ import re
 import pytest
 from cpu_harness import CPU, emit
 
+from kvbuffer_codegen import index
 from kvbuffer_codegen.ir.forms import FORMS, KernelSpec, cursor_spec
 from kvbuffer_codegen.ir.recurrences import gated_delta_rule
 from kvbuffer_codegen.schedules import program, space
@@ -64,6 +65,11 @@ def test_space_hash_follows_the_choices(monkeypatch: pytest.MonkeyPatch) -> None
     assert space.space_hash() == before
     monkeypatch.setitem(CpuSchedule.choices, "splits", (1,))
     assert space.space_hash() != before
+
+
+def test_the_runtime_knows_the_space() -> None:
+    """Where this fails, candidates were added or taken away: write the new hash, and tune what ships again."""
+    assert space.space_hash() == index.SPACE
 
 
 def test_illegal_schedule_is_refused() -> None:

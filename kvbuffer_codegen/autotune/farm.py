@@ -17,10 +17,17 @@ BUILD_LIMIT_S = 120.0
 class Farm:
     """``workers`` children (default: one per core) that outlive single searches. Use as a context manager."""
 
-    def __init__(self, workers: int | None = None, hooks: str = HOOKS, limit_s: float = BUILD_LIMIT_S):
+    def __init__(
+        self,
+        workers: int | None = None,
+        hooks: str = HOOKS,
+        limit_s: float = BUILD_LIMIT_S,
+        environment: dict[str, str] | None = None,
+    ):
         count = workers or len(os.sched_getaffinity(0))
         # A child of several has one core: what compilers it starts count as its own.
-        self.workers = [Worker("build", hooks, {"OMP_NUM_THREADS": "1"}) for _ in range(count)]
+        environment = {"OMP_NUM_THREADS": "1", **(environment or {})}
+        self.workers = [Worker("build", hooks, environment) for _ in range(count)]
         self.limit_s = limit_s
 
     def __enter__(self) -> Farm:

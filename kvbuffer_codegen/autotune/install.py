@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
-from kvbuffer_codegen.artifact import Artifact, ArtifactError, binary_name, cpu_device, read_artifact, write_artifact
+from kvbuffer_codegen.artifact import (
+    Artifact,
+    ArtifactError,
+    binary_name,
+    cpu_device,
+    evidence,
+    read_artifact,
+    write_artifact,
+)
 from kvbuffer_codegen.autotune.candidates import schedule_digest
-from kvbuffer_codegen.autotune.logs import now
 from kvbuffer_codegen.autotune.measure import Machine
 from kvbuffer_codegen.autotune.search import Found
-from kvbuffer_codegen.index import Choice, update_index
+from kvbuffer_codegen.index import SPACE, Choice, update_index
 from kvbuffer_codegen.ir.forms import KernelSpec
-from kvbuffer_codegen.schedules import space
 from kvbuffer_codegen.schedules.space import Schedule, schedule_from_dict
 from kvbuffer_codegen.schedules.targets import Target
 
@@ -29,7 +34,7 @@ def bucket(rows: int) -> tuple[int, int | None]:
 
 
 def choice_key(spec: KernelSpec) -> dict[str, Any]:
-    return {**spec.key(), "space": space.space_hash()}
+    return {**spec.key(), "space": SPACE}
 
 
 def folder_of(spec: KernelSpec, schedule: Schedule, target: Target) -> str:
@@ -56,11 +61,11 @@ def install(found: Found, machine: Machine, target: Target, out: Path) -> str:
     spec, choice = found.spec, found.choice
     relative = folder_of(spec, schedule_from_dict(choice.schedule), target)
     built = read_artifact(found.folder)
-    evidence = [
+    entries = [
         *kept_evidence(out / relative, built, machine, found.point.heads(spec)),
         *new_evidence(found, built, machine),
     ]
-    folder = write_artifact(out / relative, {**built.manifest, "evidence": evidence}, built.files)
+    folder = write_artifact(out / relative, {**built.manifest, "evidence": entries}, built.files)
     rows = bucket(found.point.heads(spec))
     picked = Choice(choice_key(spec), rows, machine.capability, relative, machine.model, choice.default)
     update_index(out, {relative: read_artifact(folder).digest}, [picked])
@@ -68,12 +73,7 @@ def install(found: Found, machine: Machine, target: Target, out: Path) -> str:
 
 
 def new_evidence(found: Found, built: Artifact, machine: Machine) -> list[dict[str, Any]]:
-    common = {
-        "binary": hashlib.sha256(built.binary).hexdigest(),
-        "device": machine.model,
-        "driver": machine.driver,
-        "date": now(),
-    }
+    common = {"device": machine.model, "driver": machine.driver}
     timing = {
         "us": round(found.choice.us, 3),
         "rows": found.point.heads(found.spec),
@@ -83,8 +83,8 @@ def new_evidence(found: Found, built: Artifact, machine: Machine) -> list[dict[s
         "read_bytes_per_s": round(found.choice.read or machine.read),
     }
     return [
-        {"kind": "check", **common, "result": {"errors": found.error}},
-        {"kind": "timing", **common, "result": timing},
+        evidence(built, "check", **common, result={"errors": found.error}),
+        evidence(built, "timing", **common, result=timing),
     ]
 
 

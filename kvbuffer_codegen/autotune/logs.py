@@ -14,7 +14,6 @@ gives it again). No line holds a path of the machine. Fields of a trial:
 
 from __future__ import annotations
 
-import datetime
 import json
 import os
 import re
@@ -87,10 +86,6 @@ def _drop_unfinished(path: Path) -> None:
     """Cut off what a killed run began to write."""
     if path.exists() and not (data := path.read_bytes()).endswith(b"\n"):
         os.truncate(path, data.rfind(b"\n") + 1)
-
-
-def now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 @dataclass(frozen=True)

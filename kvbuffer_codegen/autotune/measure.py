@@ -30,9 +30,15 @@ class Bench:
     timing.
     """
 
-    def __init__(self, device: str, hooks: str = HOOKS, limits: tuple[float, float] = (CHECK_LIMIT_S, TIME_LIMIT_S)):
+    def __init__(
+        self,
+        device: str,
+        hooks: str = HOOKS,
+        limits: tuple[float, float] = (CHECK_LIMIT_S, TIME_LIMIT_S),
+        environment: dict[str, str] | None = None,
+    ):
         self.device, self.limits = device, limits
-        self.worker = Worker("measure", hooks)
+        self.worker = Worker("measure", hooks, environment)
 
     def __enter__(self) -> Bench:
         return self

@@ -15,10 +15,11 @@ from typing import Any
 import torch
 
 from kvbuffer_codegen import caches
+from kvbuffer_codegen.artifact import now
 from kvbuffer_codegen.autotune.candidates import candidates, specs_of
 from kvbuffer_codegen.autotune.farm import BUILD_LIMIT_S, Farm
 from kvbuffer_codegen.autotune.install import install
-from kvbuffer_codegen.autotune.logs import Log, now
+from kvbuffer_codegen.autotune.logs import Log
 from kvbuffer_codegen.autotune.measure import CHECK_LIMIT_S, TIME_LIMIT_S, Bench, Machine
 from kvbuffer_codegen.autotune.search import (
     FINAL_PHASES,
@@ -165,9 +166,13 @@ def tune(
     budget = budget_s or DEFAULT_S * len(specs)
     times = limits or Limits()
     work = Path(tempfile.mkdtemp(prefix="kvb-tune-"))
+    scratch = {"TMPDIR": str(work)}  # what a child that is killed leaves behind goes with the rest
     device = "cuda" if chosen_target.kind == "cuda" else "cpu"
     try:
-        with Farm(workers, hooks, times.build) as farm, Bench(device, hooks, (times.check, times.time)) as bench:
+        with (
+            Farm(workers, hooks, times.build, scratch) as farm,
+            Bench(device, hooks, (times.check, times.time), scratch) as bench,
+        ):
             machine = bench.machine()
             farm.start()
             log = Log(logs, machine.name)

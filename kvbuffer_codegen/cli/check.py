@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from kvbuffer_codegen.artifact import ArtifactError, read_artifact
 from kvbuffer_codegen.caches import search_path, shipped_folder
 from kvbuffer_codegen.cli import covering
-from kvbuffer_codegen.cli.common import DONE, FAILED, CommandError, one_line, print_json, print_table
+from kvbuffer_codegen.cli.common import DONE, FAILED, folders_of, one_line, print_json, print_table
 from kvbuffer_codegen.cli.progress import progress
 from kvbuffer_codegen.index import INDEX, read_index
 
@@ -47,10 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.covering or args.list:
         return covering.check(args)
-    folders = args.path or ([shipped_folder()] if args.stale else search_path())
-    for folder in args.path or ():
-        if not folder.is_dir():
-            raise CommandError(f"--path {folder} is not a folder")
+    folders = folders_of(args.path) or ([shipped_folder()] if args.stale else search_path())
     found, verdicts = artifact_folders(folders)
     with progress(args.json) as report:
         verdicts += _stale(found, report) if args.stale else _against_the_oracle(found, report)

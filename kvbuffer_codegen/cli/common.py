@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from kvbuffer_codegen.ir.forms import DTYPES, KernelSpec
@@ -60,7 +61,6 @@ def add_shape_arguments(parser: argparse.ArgumentParser, several: bool = False) 
     group.add_argument(
         "--tp",
         type=numbers if several else one,
-        default=(1,),
         help="tensor-parallel ranks that share the heads (default 1)",
     )
     group.add_argument("--heads", type=pair, metavar="H,HV", help="key heads and value heads, instead of the model's")
@@ -80,10 +80,12 @@ def shape_of(args: argparse.Namespace, recurrence: str | None = None) -> Shape:
     name = args.model or "qwen3-next"
     if name not in MODELS:
         raise CommandError(f"--model {name!r} is unknown; accepted: {', '.join(MODELS)}, or --heads and --dims")
+    if args.heads and args.tp:
+        raise CommandError("--tp shares the model's heads out, and --heads replaces them; give one of the two")
     model: ModelShape = MODELS[name]
     source = recurrence or model.recurrence
     try:
-        shards = (args.heads,) if args.heads else tuple((m.H, m.HV) for m in map(model.shard, args.tp))
+        shards = (args.heads,) if args.heads else tuple((m.H, m.HV) for m in map(model.shard, args.tp or (1,)))
         loaded = load_recurrence(source)
     except ValueError as error:
         raise CommandError(str(error)) from None
@@ -128,6 +130,14 @@ def gpu_capability() -> str | None:
     import torch
 
     return "{}.{}".format(*torch.cuda.get_device_capability()) if torch.cuda.is_available() else None
+
+
+def folders_of(given: list[Path] | None) -> list[Path] | None:
+    """What --path names. Raises :class:`CommandError` for what is no folder."""
+    for folder in given or ():
+        if not folder.is_dir():
+            raise CommandError(f"--path {folder} is not a folder; accepted: a folder with artifacts")
+    return given
 
 
 def positive(text: str) -> int:

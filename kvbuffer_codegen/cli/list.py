@@ -8,7 +8,7 @@ from typing import Any
 
 from kvbuffer_codegen.artifact import ArtifactError, read_manifest
 from kvbuffer_codegen.caches import search_path
-from kvbuffer_codegen.cli.common import DONE, FAILED, print_json, print_table, target_of, warn
+from kvbuffer_codegen.cli.common import DONE, FAILED, folders_of, print_json, print_table, target_of, warn
 from kvbuffer_codegen.index import INDEX, read_index
 from kvbuffer_codegen.ir.forms import FORMS
 from kvbuffer_codegen.ir.models import MODELS
@@ -27,7 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from kvbuffer_codegen.schedules.targets import TARGETS
 
-    artifacts, problems = find_artifacts(args.path or search_path())
+    folders = folders_of(args.path) or search_path()
+    artifacts, problems = find_artifacts(folders)
     if args.json:
         print_json(
             {
@@ -48,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"forms        {', '.join(FORMS)}")
         print(f"targets      {', '.join(TARGETS)} (default here: {target_of(None).name})")
         print(f"models       {', '.join(MODELS)}")
-        print(f"artifacts    {len(artifacts)} in {', '.join(map(str, args.path or search_path()))}")
+        print(f"artifacts    {len(artifacts)} in {', '.join(map(str, folders))}")
         if artifacts:
             print()
             print_table(artifacts, COLUMNS)

@@ -7,10 +7,13 @@ check failed or this machine lacks something, 2 bad usage.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 
 from kvbuffer_codegen import __version__
 from kvbuffer_codegen.artifact import ArtifactError
@@ -38,7 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; returns its exit code."""
     args = parser().parse_args(argv)
     try:
-        return int(args.run(args))
+        with terminable():
+            return int(args.run(args))
     except CommandError as error:
         warn(f"{args.command}: {one_line(error)}")
         return error.code
@@ -51,6 +55,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         warn(f"{args.command}: interrupted")
         return 130
+
+
+@contextlib.contextmanager
+def terminable() -> Iterator[None]:
+    """SIGTERM ends the command as an exception does, through every ``finally``: no temporary folder stays."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 if __name__ == "__main__":

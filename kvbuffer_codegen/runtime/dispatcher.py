@@ -247,7 +247,9 @@ def _choices(spec: KernelSpec, machine: Device, rows: int, strict: bool, reasons
             reasons.append(str(error))
             continue
         for choice in index.choices:
-            if choice.capability != machine.capability or any(choice.key.get(k) != v for k, v in key.items()):
+            if choice.stale or choice.capability != machine.capability:
+                continue
+            if any(choice.key.get(name) != value for name, value in key.items()):
                 continue
             untuned = choice.default and not choice.device
             level = 0 if choice.device == machine.name else 2 if untuned else 1

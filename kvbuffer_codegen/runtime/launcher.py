@@ -79,7 +79,8 @@ def exchange_api() -> int:
     capsule = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
     if capsule is None:
         raise KernelError(
-            f"no native launcher: torch {torch.__version__} has no DLPack exchange API; install torch 2.11"
+            f"no native launcher: torch {torch.__version__} has no DLPack exchange API; "
+            "accepted: torch 2.11 and newer, update it"
         )
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
