@@ -15,6 +15,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 TORCH_INDEX ?=
 TORCH_URL = $(if $(filter cpu,$(TORCH_INDEX)),https://download.pytorch.org/whl/cpu,$(TORCH_INDEX))
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -c constraints.txt
+TRITON := triton==3.6.0
 SYSTEM_NVCC = $(shell command -v "$$CUDA_HOME/bin/nvcc" || command -v nvcc)
 ARGS ?=
 
@@ -48,6 +49,7 @@ $(VENV)/.torch: constraints.txt | preflight
 	@echo "Setting up $(VENV): PyTorch first (the CUDA build is large; TORCH_INDEX=cpu takes the CPU build)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) "setuptools>=77" torch $(if $(TORCH_URL),--index-url $(TORCH_URL) --extra-index-url https://pypi.org/simple)
+	@$(BIN)/python -c "import triton" 2>/dev/null || $(PIP) -q $(TRITON)  # the CUDA build comes with its own
 	@touch $@
 
 $(VENV)/.demo: pyproject.toml $(VENV)/.torch

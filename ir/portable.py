@@ -20,6 +20,8 @@ from .signature import ScalarArg, TensorArg, signature
 
 #: Forms that have a portable kernel.
 PORTABLE_FORMS = ("step", "decode", "flush", "verify")
+#: Folder of their files, beside an index.
+FOLDER = "triton"
 #: Elements of a state tile that one program holds: 32 a thread, of four warps.
 TILE, WARPS = 4096, 4
 #: The largest finite value of a state dtype: what a value out of range saturates to.
@@ -62,9 +64,19 @@ def source_name(spec: KernelSpec) -> str:
     layout = spec.record_layout
     exprs = [*(f.expr for f in layout.fields), *(r.expr for r in layout.rights), *layout.lefts]
     exprs += [e for e in (layout.log_decay_scalar, layout.log_decay_key, layout.log_decay_value) if e is not None]
-    what = [REVISION, spec.recurrence.hash, to_nodes(exprs), [[f.name, f.dtype, f.heads, f.axis] for f in layout.fields]]
+    what = [
+        REVISION,
+        spec.recurrence.hash,
+        to_nodes(exprs),
+        [[f.name, f.dtype, f.heads, f.axis] for f in layout.fields],
+    ]
     digest = hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
     return f"{spec.recurrence.name}_{digest[:8]}"
+
+
+def source_file(spec: KernelSpec) -> str:
+    """Where that file lies, relative to an index."""
+    return f"{FOLDER}/{source_name(spec)}.py"
 
 
 def function_name(spec: KernelSpec) -> str:
@@ -96,7 +108,11 @@ def cells(spec: KernelSpec) -> str:
 
 def parameters(spec: KernelSpec) -> tuple[Parameter, ...]:
     """The parameters of the kernel: pointers with their strides, sizes, constants."""
-    return (*_tensors(spec), *(Parameter(n, "integer", dtype="int32") for n in ("B", "P", "N", "R", "HV")), *_constants(spec))
+    return (
+        *_tensors(spec),
+        *(Parameter(n, "integer", dtype="int32") for n in ("B", "P", "N", "R", "HV")),
+        *_constants(spec),
+    )
 
 
 def _tensors(spec: KernelSpec) -> Iterator[Parameter]:

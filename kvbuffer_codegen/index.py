@@ -55,10 +55,12 @@ class Choice:
 
 @dataclass(frozen=True)
 class Index:
-    """``artifacts``: folder (relative, with /) -> sha256 of its manifest.json."""
+    """``artifacts``: folder (relative, with /) -> sha256 of its manifest.json. ``portable``: file of Triton source ->
+    its sha256."""
 
     artifacts: Mapping[str, str] = field(default_factory=dict)
     choices: tuple[Choice, ...] = ()
+    portable: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_index(folder: Path) -> Index:
@@ -84,18 +86,24 @@ def write_index(folder: Path, index: Index) -> Path:
 
 
 def merge(*indexes: Index) -> Index:
-    """All artifacts and choices; where two speak of the same, the later one wins."""
+    """All artifacts, choices and portable kernels; where two speak of the same, the later one wins."""
     artifacts = {folder: digest for index in indexes for folder, digest in index.artifacts.items()}
     choices = {choice.identity: choice for index in indexes for choice in index.choices}
-    return Index(artifacts, tuple(choices.values()))
+    portable = {file: digest for index in indexes for file, digest in index.portable.items()}
+    return Index(artifacts, tuple(choices.values()), portable)
 
 
-def update_index(folder: Path, artifacts: Mapping[str, str] | None = None, choices: Iterable[Choice] = ()) -> Index:
+def update_index(
+    folder: Path,
+    artifacts: Mapping[str, str] | None = None,
+    choices: Iterable[Choice] = (),
+    portable: Mapping[str, str] | None = None,
+) -> Index:
     """Merge these into the index of ``folder``, safe against other processes that do the same, and return the
     result. Choices of another version of the schedules are dropped, their artifacts stay."""
     Path(folder).mkdir(parents=True, exist_ok=True)
     with _locked(Path(folder)):
-        index = merge(read_index(folder), Index(artifacts or {}, tuple(choices)))
+        index = merge(read_index(folder), Index(artifacts or {}, tuple(choices), portable or {}))
         index = replace(index, choices=tuple(c for c in index.choices if not c.stale))
         write_index(folder, index)
     return index
@@ -126,6 +134,7 @@ def _to_json(index: Index) -> dict[str, Any]:
             }
             for c in sorted(index.choices, key=lambda c: c.identity)
         ],
+        "portable": [{"file": f, "sha256": index.portable[f]} for f in sorted(index.portable)],
     }
 
 
@@ -143,7 +152,8 @@ def _from_json(data: Any) -> Index:
         if c["artifact"] not in artifacts:
             raise ValueError(f"choice of {c['artifact']!r}, which is not among the artifacts")
         choices.append(Choice(c["key"], (lo, hi), str(c["capability"]), c["artifact"], str(c["device"]), c["default"]))
-    return Index(artifacts, tuple(choices))
+    portable = {_relative(p["file"]): _digest(p["sha256"]) for p in data.get("portable", ())}
+    return Index(artifacts, tuple(choices), portable)
 
 
 def _relative(folder: str) -> str:

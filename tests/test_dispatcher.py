@@ -15,15 +15,17 @@ import torch
 from runtime_kit import CONFIG, Streams, error, make_pool
 
 from kvbuffer_codegen import caches
-from kvbuffer_codegen.artifact import ArtifactError, add_evidence, cpu_device, read_artifact
+from kvbuffer_codegen.artifact import ArtifactError, Device, add_evidence, cpu_device, read_artifact
+from kvbuffer_codegen.compiler.portable import add_portable
 from kvbuffer_codegen.index import SPACE, Choice, Index, read_index, update_index, write_index
 from kvbuffer_codegen.ir.forms import KernelSpec, cursor_spec
 from kvbuffer_codegen.ir.recurrences import gated_delta_rule
-from kvbuffer_codegen.runtime import dispatcher
+from kvbuffer_codegen.runtime import dispatcher, triton_kernels
 from kvbuffer_codegen.runtime.arguments import kernel_spec
 from kvbuffer_codegen.runtime.dispatcher import FallbackWarning, MissingKernelError
 from kvbuffer_codegen.runtime.loader import load_kernel
 from kvbuffer_codegen.runtime.policy import VARIABLE, PolicyError
+from kvbuffer_codegen.runtime.reference import ReferenceKernel
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -243,6 +245,94 @@ def test_a_tuned_kernel_is_found_by_the_next_pool_of_the_same_process(shelf: Pat
     assert dispatcher.which(**KEY).artifact == "reference"
     place(shelf)
     assert dispatcher.which(**KEY).artifact == shelf / "kernel"
+
+
+# --- portable kernels
+
+
+class FakeTriton:
+    """Stands in for a :class:`TritonKernel`: it compiles nothing, and refuses a file as that does."""
+
+    def __init__(self, spec: KernelSpec, path: Path, digest: str, device: torch.device) -> None:
+        triton_kernels.checked(path, digest)
+        self.spec, self.path, self.index = spec, path, -1
+
+    def prepare(self, index: int) -> None:
+        self.index = index
+
+
+@pytest.fixture
+def a100(monkeypatch: pytest.MonkeyPatch) -> torch.device:
+    """A GPU for which nothing is tuned, in a process that has Triton."""
+    gpu = Device("cuda", "8.0", driver=13000, name="NVIDIA A100")
+    monkeypatch.setattr(dispatcher, "_describe", lambda device: gpu if device.type == "cuda" else HERE)
+    monkeypatch.setattr(dispatcher, "available", lambda: True)
+    monkeypatch.setattr(dispatcher, "TritonKernel", FakeTriton)
+    monkeypatch.setattr(dispatcher, "_loaded", {})
+    return torch.device("cuda:0")
+
+
+def served(device: torch.device) -> Any:
+    return dispatcher._loaded[dispatcher.select(DECODE, device, 3, (2, 4))]
+
+
+def test_a_portable_kernel_serves_where_nothing_is_tuned_and_says_so_once(a100: torch.device, shelf: Path) -> None:
+    add_portable(gated_delta_rule.normal_form, shelf)
+    with pytest.warns(FallbackWarning, match=r"--form decode --batch 3 \(the portable Triton kernel serves") as caught:
+        kernel, again = served(a100), served(a100)
+    assert kernel is again
+    assert len(caught) == 1
+    assert isinstance(kernel, FakeTriton)
+    assert kernel.index == 0  # compiled before a graph can be captured
+    found = dispatcher.which(**KEY, device=a100)
+    assert found.artifact == kernel.path
+    assert "the portable Triton kernel" in found.why
+
+
+def test_a_tuned_artifact_goes_before_a_portable_kernel(a100: torch.device, shelf: Path) -> None:
+    add_portable(gated_delta_rule.normal_form, shelf)
+    dispatcher.pin(KEY, None)
+    place(shelf)  # for this CPU
+    assert dispatcher.which(**KEY).artifact == shelf / "kernel"
+    assert dispatcher.which(**KEY, device=a100).artifact != shelf / "kernel"
+
+
+def test_strict_takes_no_portable_kernel(a100: torch.device, tmp_path: Path) -> None:
+    add_portable(gated_delta_rule.normal_form, tmp_path / "shipped")
+    with pytest.raises(MissingKernelError):
+        dispatcher.select(DECODE, a100, 3, (2, 4), strict=True)
+    assert dispatcher.which(**KEY, device=a100, strict=True).artifact == "reference"
+
+
+def test_without_triton_that_step_of_the_chain_is_absent(
+    a100: torch.device, shelf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_portable(gated_delta_rule.normal_form, shelf)
+    monkeypatch.setattr(dispatcher, "available", lambda: False)
+    with pytest.warns(FallbackWarning, match="torch operations serve"):
+        assert isinstance(served(a100), ReferenceKernel)
+
+
+def test_a_file_that_is_not_what_the_index_lists_is_refused_with_the_reason(a100: torch.device, shelf: Path) -> None:
+    for file in add_portable(gated_delta_rule.normal_form, shelf):
+        with open(shelf / file, "a") as text:
+            text.write("import os\n")
+    with pytest.warns(FallbackWarning, match=r"Refused: .*the index lists .*torch operations serve"):
+        assert isinstance(served(a100), ReferenceKernel)
+
+
+def test_an_unlisted_file_never_serves(a100: torch.device, shelf: Path) -> None:
+    add_portable(gated_delta_rule.normal_form, shelf)
+    write_index(shelf, Index())
+    assert dispatcher.which(**KEY, device=a100).artifact == "reference"
+
+
+def test_load_kernel_takes_a_portable_kernel_too(a100: torch.device, shelf: Path) -> None:
+    with pytest.raises(MissingKernelError):
+        load_kernel(**KEY, device=a100)
+    add_portable(gated_delta_rule.normal_form, shelf)
+    with pytest.warns(FallbackWarning, match="portable"):
+        assert isinstance(load_kernel(**KEY, device=a100), FakeTriton)
 
 
 # --- pins and policy

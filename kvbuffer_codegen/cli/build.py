@@ -22,13 +22,16 @@ from kvbuffer_codegen.cli.common import (
     target_of,
 )
 from kvbuffer_codegen.ir.forms import FORMS, KernelSpec
+from kvbuffer_codegen.ir.recurrences import RECURRENCES
 
 if TYPE_CHECKING:
     from kvbuffer_codegen.schedules.space import Schedule
     from kvbuffer_codegen.schedules.targets import Target
 
 HELP = "compile kernels with their default schedule, or print what they are compiled from"
-EMIT = ("tir", "tilelang", "cuda", "c")
+EMIT = ("tir", "tilelang", "cuda", "c", "triton")
+#: Stands for a target: files of Triton source, one for all sizes and forms.
+TRITON = "triton"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +41,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--buffer", type=numbers, default=(16,), help="buffer lengths L (default 16)")
     parser.add_argument("--window", type=numbers, default=(4,), help="verify windows T (default 4)")
     parser.add_argument("--kv-only", type=int, default=0, help="kv_only capacity C (default 0: none)")
-    parser.add_argument("--target", help="cpu, sm_90a, ... (default: the GPU that is here, or cpu)")
+    parser.add_argument(
+        "--target",
+        help="cpu, sm_90a, ... (default: the GPU that is here, or cpu); triton: portable kernels of any size, without "
+        "NAME those of all recurrences that ship",
+    )
     parser.add_argument("--schedule", type=positive, metavar="N", help="the N-th legal schedule instead of the default")
     parser.add_argument("--emit", choices=EMIT, help="print this level of one kernel instead of building")
     parser.add_argument("--out", type=Path, help="folder of artifacts and index (default: the user's cache)")
@@ -48,8 +55,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.covering:
         return covering.build(args)
+    if args.target == TRITON and not args.emit:
+        return _portable(args)
     shape = shape_of(args, args.recurrence)
     specs = specs_of(shape, args.form, args.buffer, args.window, args.kv_only)
+    if args.emit == TRITON:
+        return _print(args, specs[0].name, _triton(specs[0]))
     target = target_of(args.target)
     if args.emit:
         return _emit(args, specs, target)
@@ -80,10 +91,38 @@ def _emit(args: argparse.Namespace, specs: list[KernelSpec], target: Target) -> 
         text = levels(specs[0], _schedule(specs[0], target, args.schedule), target, args.emit)
     except ValueError as error:
         raise CommandError(one_line(error)) from None
+    return _print(args, specs[0].name, text)
+
+
+def _print(args: argparse.Namespace, name: str, text: str) -> int:
     if args.json:
-        print_json({"name": specs[0].name, "level": args.emit, "text": text})
+        print_json({"name": name, "level": args.emit, "text": text})
     else:
         print(text, end="")
+    return DONE
+
+
+def _triton(spec: KernelSpec) -> str:
+    from kvbuffer_codegen.schedules import triton
+
+    try:
+        return triton.source(spec)
+    except ValueError as error:
+        raise CommandError(one_line(error)) from None
+
+
+def _portable(args: argparse.Namespace) -> int:
+    """Files of Triton source for one recurrence, or for all that ship."""
+    from kvbuffer_codegen.caches import cache_folder
+    from kvbuffer_codegen.compiler.portable import add_portable
+
+    recurrences = [shape_of(args, args.recurrence).recurrence] if args.recurrence else list(RECURRENCES.values())
+    out = args.out or cache_folder("kernels")
+    made = [file for r in recurrences for file in add_portable(r.normal_form, out)]
+    if args.json:
+        print_json({"target": TRITON, "out": str(out), "portable": made})
+    else:
+        print("\n".join(str(out / file) for file in made))
     return DONE
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -13,26 +12,14 @@ from xml.etree import ElementTree
 from kvbuffer_codegen.artifact import ArtifactError, read_artifact
 from kvbuffer_codegen.caches import search_path, shipped_folder
 from kvbuffer_codegen.cli import covering
+from kvbuffer_codegen.cli.check_portable import check_portable
 from kvbuffer_codegen.cli.common import DONE, FAILED, folders_of, one_line, print_json, print_table
 from kvbuffer_codegen.cli.progress import progress
+from kvbuffer_codegen.cli.verdict import PASSED, SKIPPED, WRONG, Verdict
 from kvbuffer_codegen.index import INDEX, read_index
 
 HELP = "hold artifacts against the oracle; --stale: shipped kernels against the sources of this tree"
-PASSED, WRONG, SKIPPED = "passed", "failed", "skipped"
 COLUMNS = ("status", "name", "target", "error", "reason", "where")
-
-
-@dataclass
-class Verdict:
-    """``error``: the largest relative error of any tensor."""
-
-    name: str
-    where: str
-    status: str
-    reason: str = ""
-    target: str = ""
-    error: float | None = None
-    seconds: float = 0.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,6 +38,7 @@ def run(args: argparse.Namespace) -> int:
     found, verdicts = artifact_folders(folders)
     with progress(args.json) as report:
         verdicts += _stale(found, report) if args.stale else _against_the_oracle(found, report)
+    verdicts += check_portable(folders, args.stale)
     counts = {status: sum(v.status == status for v in verdicts) for status in (PASSED, WRONG, SKIPPED)}
     if args.junit:
         write_junit(args.junit, verdicts)

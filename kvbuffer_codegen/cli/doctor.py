@@ -14,7 +14,7 @@ from kvbuffer_codegen.caches import CACHE_VARIABLE, PATH_VARIABLE, CacheError, c
 from kvbuffer_codegen.cli.common import DONE, FAILED, print_json, target_of
 
 HELP = "device, driver, compilers, launcher, cache folder, versions"
-PACKAGES = ("torch", "numpy", "apache-tvm-ffi", "platformdirs", "tilelang", "transformers", "rich")
+PACKAGES = ("torch", "numpy", "apache-tvm-ffi", "platformdirs", "tilelang", "triton", "transformers", "rich")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

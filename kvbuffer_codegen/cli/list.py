@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ def run(args: argparse.Namespace) -> int:
 
     folders = folders_of(args.path) or search_path()
     artifacts, problems = find_artifacts(folders)
+    portable = find_portable(folders)
     if args.json:
         print_json(
             {
@@ -41,6 +43,7 @@ def run(args: argparse.Namespace) -> int:
                 "default_target": target_of(None).name,
                 "models": list(MODELS),
                 "artifacts": artifacts,
+                "portable": portable,
                 "problems": problems,
             }
         )
@@ -50,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"targets      {', '.join(TARGETS)} (default here: {target_of(None).name})")
         print(f"models       {', '.join(MODELS)}")
         print(f"artifacts    {len(artifacts)} in {', '.join(map(str, folders))}")
+        print(f"portable     {len(portable)} files of Triton source, each for all sizes and forms")
         if artifacts:
             print()
             print_table(artifacts, COLUMNS)
@@ -78,6 +82,15 @@ def find_artifacts(folders: list[Path]) -> tuple[list[dict[str, Any]], list[str]
             relative = manifest_path.parent.relative_to(folder).as_posix()
             rows.append({**_row(manifest), "chosen": chosen.count(relative), "where": str(manifest_path.parent)})
     return rows, problems
+
+
+def find_portable(folders: list[Path]) -> list[str]:
+    """The files of Triton source that indexes of ``folders`` list."""
+    found = []
+    for folder in folders:
+        with contextlib.suppress(ArtifactError):  # a problem that find_artifacts tells
+            found += [str(folder / file) for file in read_index(folder).portable]
+    return found
 
 
 def _row(manifest: dict[str, Any]) -> dict[str, Any]:

@@ -2,13 +2,14 @@
 picks the same.
 
 The chain: what :func:`pin` and the policy file say; the choice of an ``index.json`` for this device; one for another
-device of the same architecture; the torch reference, with a warning (``strict``: an error). Folders with indexes are
-those of ``caches.search_path()``; ``strict`` looks at what ships alone. A digest that an index lists must be that of
-the file.
+device of the same architecture; on a CUDA device where Triton is installed, the portable kernel of an ``index.json``;
+the torch reference. The last two come with a warning (``strict``: an error). Folders with indexes are those of
+``caches.search_path()``; ``strict`` looks at what ships alone. A digest that an index lists must be that of the file.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
@@ -23,6 +24,7 @@ import torch
 from kvbuffer_codegen import caches
 from kvbuffer_codegen.artifact import Artifact, ArtifactError, Device, fits, read_artifact
 from kvbuffer_codegen.index import INDEX, Choice, Index, read_index
+from kvbuffer_codegen.ir import portable
 from kvbuffer_codegen.ir.forms import KernelSpec
 from kvbuffer_codegen.ir.recurrences import RECURRENCES
 from kvbuffer_codegen.runtime import ops
@@ -31,7 +33,10 @@ from kvbuffer_codegen.runtime.errors import KernelError
 from kvbuffer_codegen.runtime.loader import describe, load_artifact
 from kvbuffer_codegen.runtime.policy import policy
 from kvbuffer_codegen.runtime.reference import ReferenceKernel
+from kvbuffer_codegen.runtime.triton_kernels import TritonKernel, available
 
+_UNTUNED = "(the portable Triton kernel serves until then, untuned)"
+_SLOW = "(torch operations serve until then, slowly)"
 #: What stands for an artifact where the torch reference serves.
 REFERENCE = "reference"
 #: Rows that ``batch_invariant`` looks a choice up for, whatever the batch.
@@ -43,11 +48,11 @@ class MissingKernelError(LookupError):
 
 
 class FallbackWarning(UserWarning):
-    """A kernel is missing, and torch operations serve instead: right, and slow."""
+    """A kernel is missing, and a portable one serves instead, untuned, or torch operations do: right, and slow."""
 
 
 class Decision(NamedTuple):
-    """``artifact``: a folder, or "reference". ``why``: one line."""
+    """``artifact``: a folder, a file of Triton source (a portable kernel), or "reference". ``why``: one line."""
 
     artifact: Path | str
     why: str
@@ -102,13 +107,30 @@ def find(*, device: torch.device | str = "cpu", batch: int = 1, strict: bool = F
     return found.artifact
 
 
+def find_kernel(*, device: torch.device | str, batch: int, **key: Any) -> Artifact | TritonKernel:
+    """As :func:`find`, with a portable kernel, and a warning, where there is no artifact."""
+    call = _call(device, batch, key)
+    found = _search(call, False)
+    if found.artifact is not None:
+        return found.artifact
+    kernel = None if found.why else portable_kernel(call, found.reasons)
+    text = _missing(call, found)
+    if kernel is None:
+        raise MissingKernelError(text)
+    _warn(f"{call.spec.name} on {call.device.type}", f"{text} {_UNTUNED}")
+    return kernel
+
+
 def which(*, device: torch.device | str = "cpu", batch: int = 1, strict: bool = False, **key: Any) -> Decision:
     """What would serve the call, and why. Arguments as :func:`find`; nothing is loaded and nothing warns."""
     call = _call(device, batch, key)
     found = _search(call, strict)
-    if found.artifact is None:
-        return Decision(REFERENCE, found.why or _missing(call, found))
-    return Decision(found.artifact.folder, found.why)
+    if found.artifact is not None:
+        return Decision(found.artifact.folder, found.why)
+    if not found.why and not strict:
+        for path, _ in _portable_files(call):
+            return Decision(path, f"the portable Triton kernel, untuned: {_missing(call, found)}")
+    return Decision(REFERENCE, found.why or _missing(call, found))
 
 
 def pin(key: KernelSpec | Mapping[str, Any], artifact: Artifact | Path | str | None) -> None:
@@ -137,8 +159,8 @@ def select(
 ) -> str:
     """Load the kernel that serves ``batch`` rows of ``heads``, and return the name that operators call it by.
 
-    Falls back to the torch reference, warning once for each key and device, or with ``strict`` raises
-    :class:`MissingKernelError`. ``batch_invariant``: the same kernel for every batch.
+    Falls back to a portable kernel or the torch reference, warning once for each key and device, or with ``strict``
+    raises :class:`MissingKernelError`. ``batch_invariant``: the same kernel for every batch.
     """
     call = Call(spec, device, batch, heads)
     found = _search(call, strict, ANY_BATCH if batch_invariant else call.rows)
@@ -150,10 +172,15 @@ def select(
                 raise
             found = _Found(None, "", [*found.reasons, str(error)])
     if not found.why:  # nobody asked for the reference
-        text = _missing(call, found)
         if strict:
-            raise MissingKernelError(text)
-        _warn(f"{spec.name} on {device.type}", text)
+            raise MissingKernelError(_missing(call, found))
+        untuned = f"{spec.name}@triton:{_where(device)}"
+        if untuned not in _loaded and (kernel := portable_kernel(call, found.reasons)):
+            _register(untuned, kernel)
+        serves = _UNTUNED if untuned in _loaded else _SLOW
+        _warn(f"{spec.name} on {device.type}", f"{_missing(call, found)} {serves}")
+        if untuned in _loaded:
+            return untuned
     name = f"{spec.name}@{REFERENCE}:{device.type}"
     return name if name in _loaded else _register(name, ReferenceKernel(spec, device))
 
@@ -297,9 +324,40 @@ def _check_is(spec: KernelSpec, artifact: Artifact) -> None:
             raise ArtifactError(f"{artifact.folder} is a kernel with {name}={value!r}; needed: {name}={key[name]!r}")
 
 
+def portable_kernel(call: Call, reasons: list[str]) -> TritonKernel | None:
+    """The portable kernel that serves the call, ready to be captured, or None; ``reasons``: against what was refused.
+
+    Triton that is not installed is no reason: this step of the chain is then absent.
+    """
+    for path, digest in _portable_files(call):
+        try:
+            kernel = TritonKernel(call.spec, path, digest, call.device)
+            kernel.prepare(call.device.index if call.device.index is not None else torch.cuda.current_device())
+        except (ArtifactError, KernelError) as error:
+            reasons.append(str(error))
+        else:
+            return kernel
+    return None
+
+
+def _portable_files(call: Call) -> list[tuple[Path, str]]:
+    """Listed files that hold the call's kernel, with their digests, those of the first folder to be searched first."""
+    if call.device.type != "cuda" or not available() or portable.refusal(call.spec):
+        return []
+    file, found = portable.source_file(call.spec), []
+    for folder in caches.search_path():
+        with contextlib.suppress(ArtifactError):  # a reason already, since choices were looked for in it
+            index = _index(folder, _stamp(folder))
+            found += [(folder / file, index.portable[file])] if file in index.portable else []
+    return found
+
+
+def _where(device: torch.device) -> str:
+    return f"cuda:{torch.cuda.current_device()}" if str(device) == "cuda" else str(device)
+
+
 def _load(artifact: Artifact, device: torch.device) -> str:
-    where = f"cuda:{torch.cuda.current_device()}" if str(device) == "cuda" else str(device)
-    name = f"{artifact.name}@{artifact.digest[:16]}:{where}"
+    name = f"{artifact.name}@{artifact.digest[:16]}:{_where(device)}"
     return name if name in _loaded else _register(name, load_artifact(artifact, device))
 
 
@@ -314,7 +372,7 @@ def _register(name: str, kernel: Callable[..., None]) -> str:
 def _warn(key: str, text: str) -> None:
     if key not in _warned:
         _warned.add(key)
-        warnings.warn(f"{text} (torch operations serve until then, slowly)", FallbackWarning, stacklevel=_callers())
+        warnings.warn(text, FallbackWarning, stacklevel=_callers())
 
 
 def _callers() -> int:

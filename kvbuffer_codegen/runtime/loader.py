@@ -15,6 +15,7 @@ from kvbuffer_codegen.runtime.cuda_driver import CudaModule, driver
 from kvbuffer_codegen.runtime.errors import KernelError
 from kvbuffer_codegen.runtime.launcher import make_launcher
 from kvbuffer_codegen.runtime.plan import Plan
+from kvbuffer_codegen.runtime.triton_kernels import TritonKernel
 
 
 class Kernel:
@@ -107,8 +108,9 @@ def load_kernel(
     records: str = "exact",
     batch: int = 1,
     device: torch.device | str = "cpu",
-) -> Kernel:
-    """The kernel that the dispatcher finds for this key, for engines with pools of their own.
+) -> Kernel | TritonKernel:
+    """The kernel that the dispatcher finds for this key, for engines with pools of their own; a portable one, with a
+    warning, where there is no artifact.
 
     ``heads``: (H, HV). ``dims``: (K, V). ``batch``: the rows that calls will have most of the time, which decides
     between kernels tuned for different ones. ``advance`` and ``commit`` need ``form`` and ``device`` only. Raises what
@@ -116,22 +118,21 @@ def load_kernel(
     """
     from kvbuffer_codegen.runtime import dispatcher  # which imports this file
 
-    artifact = dispatcher.find(
-        form=form,
-        recurrence=recurrence,
-        heads=heads,
-        dims=dims,
-        io=io,
-        state=state,
-        buffer=buffer,
-        window=window,
-        kv_only=kv_only,
-        layout=layout,
-        records=records,
-        batch=batch,
-        device=device,
-    )
-    return load_artifact(artifact, device)
+    key = {
+        "form": form,
+        "recurrence": recurrence,
+        "heads": heads,
+        "dims": dims,
+        "io": io,
+        "state": state,
+        "buffer": buffer,
+        "window": window,
+        "kv_only": kv_only,
+        "layout": layout,
+        "records": records,
+    }
+    found = dispatcher.find_kernel(device=device, batch=batch, **key)
+    return load_artifact(found, device) if isinstance(found, Artifact) else found
 
 
 def describe(device: torch.device | str) -> Device:

@@ -1,7 +1,8 @@
-"""Portable kernels: files of Triton source, compiled by Triton for the device at hand. The only file that imports triton.
+"""Portable kernels: files of Triton source, compiled by Triton for the device at hand.
 
-A file is run only where its bytes have the digest that an ``index.json`` lists. Each kernel is compiled once a device,
-from the spec alone, so no call compiles anything and a graph can be captured after :meth:`TritonKernel.prepare`.
+The only file of the runtime that imports triton. A file is run only where its bytes have the digest that an
+``index.json`` lists. Each kernel is compiled once a device, from the spec alone, so no call compiles anything and a
+graph can be captured after :meth:`TritonKernel.prepare`.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class TritonKernel:
         self.name = portable.function_name(spec)
         self.manifest = _manifest(spec, torch.device(device).type)
         self.plan = Plan.of(self.manifest)
-        self.function = getattr(module(path, digest), self.name)
+        self.function = getattr(_module(path, checked(path, digest)), self.name)
         self.parameters = portable.parameters(spec)
         self._position = {a.name: i for i, a in enumerate(signature(spec))}
         self._compiled: dict[int, Any] = {}
@@ -122,17 +123,18 @@ def compile_for(function: Any, spec: KernelSpec, target: Any) -> Any:
     return compile_source(source, target=target, options={"num_warps": portable.WARPS})
 
 
-def module(path: Path, digest: str) -> types.ModuleType:
-    """The kernels of a file of Triton source whose sha256 is ``digest``: the bytes hashed are the bytes run."""
+def checked(path: Path, digest: str) -> bytes:
+    """The bytes of ``path``, whose sha256 is ``digest``. Raises ``ArtifactError``."""
     data = read_file(path)
     actual = hashlib.sha256(data).hexdigest()
     if actual != digest:
         raise ArtifactError(f"{path} has sha256 {actual}, the index lists {digest}: build or fetch it again")
-    return _module(path, data)
+    return data
 
 
 @functools.lru_cache(maxsize=256)
 def _module(path: Path, data: bytes) -> types.ModuleType:
+    """The kernels of a file: the bytes that were hashed are the bytes that run."""
     text, name = data.decode(), str(path)
     made = types.ModuleType(f"kvbuffer_codegen_triton_{path.stem}")
     made.__file__ = name

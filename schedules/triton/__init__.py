@@ -5,6 +5,6 @@
 
 from __future__ import annotations
 
-from kvbuffer_codegen.schedules.triton.kernels import source
+from kvbuffer_codegen.schedules.triton.kernels import MADE_OF, source
 
-__all__ = ["source"]
+__all__ = ["MADE_OF", "source"]

@@ -1,4 +1,4 @@
-"""One simple schedule for every form: a program holds a tile of a state, adds its records, and lives through its tokens.
+"""One simple schedule for every form: a program holds a tile of a state, adds its records, and runs its tokens.
 
 A program owns BLOCK_V rows of V of one value head of one row of the batch, all of K, in float32 registers:
 
@@ -10,13 +10,14 @@ What happens to a row: docs/architecture.md. Numbers are constants of the parame
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 
 from kvbuffer_codegen.ir import expr as ex
 from kvbuffer_codegen.ir.expr import Expr
 from kvbuffer_codegen.ir.forms import FORMS, KernelSpec
 from kvbuffer_codegen.ir.language import Argument
-from kvbuffer_codegen.ir.portable import PORTABLE_FORMS, function_name, parameters
+from kvbuffer_codegen.ir.portable import PORTABLE_FORMS, function_name, parameters, refusal
 from kvbuffer_codegen.ir.records import Field
 from kvbuffer_codegen.ir.signature import (
     BASE,
@@ -31,6 +32,8 @@ from kvbuffer_codegen.ir.signature import (
 )
 from kvbuffer_codegen.schedules.triton.text import HELPERS, Lines, Values
 
+#: Begins the last line of a file, before the normal form of its recurrence as JSON.
+MADE_OF = "# made of: "
 HEADER = '''\
 """{name}: step, decode, flush and verify of any size, emitted from the recurrence; edits are lost.
 
@@ -47,11 +50,15 @@ import triton.language as tl
 def source(spec: KernelSpec) -> str:
     """The text of a Python file with the kernels of all forms of ``spec``'s recurrence and record layout. Raises
     ``ValueError`` where there is none."""
+    reason = refusal(spec)
+    if reason:
+        raise ValueError(reason)
     form_specs = [replace(spec, form=form, window=int(form == "verify")) for form in PORTABLE_FORMS]
     assert spec.recurrence is not None
     record = ", ".join(f"{f.name} ({f.dtype})" for f in spec.record_layout.fields)
     header = HEADER.format(name=spec.recurrence.name, record=record)
-    return header + HELPERS + "".join(f"\n\n{Kernel(s).text()}" for s in form_specs)
+    made_of = f"\n\n{MADE_OF}{json.dumps(spec.recurrence.to_dict(), sort_keys=True)}\n"
+    return header + HELPERS + "".join(f"\n\n{Kernel(s).text()}" for s in form_specs) + made_of
 
 
 @dataclass

@@ -9,7 +9,7 @@ from kvbuffer_codegen.ir import expr as ex
 from kvbuffer_codegen.ir.expr import Expr
 
 #: Functions that a file of kernels begins with: what Triton's language has not, or not to float32's precision.
-HELPERS = '''\
+HELPERS = f'''\
 @triton.jit
 def index_of(table, row, words, size):
     """(low word, whether it is one of 0 .. size - 1, whether it is -1) of an int32 or int64 index, as int32 words."""
@@ -22,7 +22,7 @@ def index_of(table, row, words, size):
 @triton.jit
 def exp(x):
     """Saturates below float32's largest value."""
-    return tl.exp(tl.minimum(x, {limit}))
+    return tl.exp(tl.minimum(x, {ex.EXP_LIMIT}))
 
 
 @triton.jit
@@ -43,7 +43,7 @@ def tanh(x):
     z = x * x
     near = x * (1.0 + z * (-1 / 3 + z * (2 / 15 + z * (-17 / 315 + z * (62 / 2835)))))
     return tl.where(tl.abs(x) < 0.25, near, far)
-'''.format(limit=ex.EXP_LIMIT)
+'''
 
 _CALLS = {
     "exp": "exp",

@@ -1,0 +1,571 @@
+"""rwkv6: step, decode, flush and verify of any size, emitted from the recurrence; edits are lost.
+
+Written by kvbuffer_codegen.schedules.triton. A record: record_left0 (float32), record_right0 (float32), record_log_decay_key (float32).
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def index_of(table, row, words, size):
+    """(low word, whether it is one of 0 .. size - 1, whether it is -1) of an int32 or int64 index, as int32 words."""
+    low = tl.load(table + row)
+    high = tl.load(table + row + words - 1)
+    rest = tl.where(words == 1, low >> 31, high)
+    return low, (rest == 0) & (low >= 0) & (low < size), (rest == -1) & (low == -1)
+
+
+@triton.jit
+def exp(x):
+    """Saturates below float32's largest value."""
+    return tl.exp(tl.minimum(x, 88.72))
+
+
+@triton.jit
+def softplus(x):
+    """max(x, 0) + log(1 + e), e = exp(-|x|), as 2 atanh(e / (2 + e)): no digit of a small e is lost."""
+    e = tl.exp(-tl.abs(x))
+    s = e / (2.0 + e)
+    z = s * s
+    series = z * (1 / 7 + z * (1 / 9 + z * (1 / 11 + z * (1 / 13 + z * (1 / 15)))))
+    series = 1.0 + z * (1 / 3 + z * (1 / 5 + series))
+    return tl.maximum(x, 0.0) + 2.0 * s * series
+
+
+@triton.jit
+def tanh(x):
+    e = tl.exp(-2.0 * tl.abs(x))
+    far = tl.where(x < 0, -1.0, 1.0) * (1.0 - e) / (1.0 + e)
+    z = x * x
+    near = x * (1.0 + z * (-1 / 3 + z * (2 / 15 + z * (-17 / 315 + z * (62 / 2835)))))
+    return tl.where(tl.abs(x) < 0.25, near, far)
+
+
+@triton.jit
+def kvb_step_rwkv6_4846cc86(
+    state_ptr,
+    state_s0,
+    state_s1,
+    state_s2,
+    record_left0_ptr,
+    record_left0_s0,
+    record_left0_s1,
+    record_left0_s2,
+    record_right0_ptr,
+    record_right0_s0,
+    record_right0_s1,
+    record_right0_s2,
+    record_log_decay_key_ptr,
+    record_log_decay_key_s0,
+    record_log_decay_key_s1,
+    record_log_decay_key_s2,
+    cursors_ptr,
+    cursors_s0,
+    slots_ptr,
+    slots_s0,
+    slots_words,
+    rings_ptr,
+    rings_s0,
+    rings_words,
+    r_ptr,
+    r_s0,
+    r_s1,
+    k_ptr,
+    k_s0,
+    k_s1,
+    v_ptr,
+    v_s0,
+    v_s1,
+    w_ptr,
+    w_s0,
+    w_s1,
+    u_ptr,
+    u_s0,
+    out_ptr,
+    out_s0,
+    out_s1,
+    B,
+    P,
+    N,
+    R,
+    HV,
+    K: tl.constexpr,
+    V: tl.constexpr,
+    RATIO: tl.constexpr,
+    KEY_MAJOR: tl.constexpr,
+    HAS_KV_ONLY: tl.constexpr,
+    LARGEST: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+):
+    cell = tl.program_id(0)
+    tiles: tl.constexpr = (V + BLOCK_V - 1) // BLOCK_V
+    tile = cell % tiles
+    head = (cell // tiles % HV).to(tl.int64)
+    key_head = head // RATIO
+    row = (cell // tiles // HV).to(tl.int64)
+    first = (head == 0) & (tile == 0)  # this program reports for the row
+    k = tl.arange(0, BLOCK_K)
+    v = tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    in_k = k < K
+    in_v = v < V
+    width_K = tl.full((), K, tl.float32)
+    width_V = tl.full((), V, tl.float32)
+
+    slot_word, valid, padding = index_of(slots_ptr, row * slots_s0, slots_words, P)
+    ring_word, there, _ = index_of(rings_ptr, row * rings_s0, rings_words, N)
+    slot = slot_word.to(tl.int64)
+    ring = ring_word.to(tl.int64)
+    if not (valid & there):
+        tl.store(cursors_ptr + 0 * cursors_s0 + P, slot_word, mask=first & ~padding)
+        tl.store(cursors_ptr + 4 * cursors_s0 + P, 1, mask=first & ~padding)
+        tl.store(out_ptr + row * out_s0 + head * out_s1 + v, tl.zeros([BLOCK_V], tl.float32), mask=in_v)
+        return
+    base = tl.load(cursors_ptr + 0 * cursors_s0 + slot)
+    n = tl.minimum(tl.load(cursors_ptr + 1 * cursors_s0 + slot), R)
+    fresh = False  # no checkpoint yet
+    if HAS_KV_ONLY:
+        fresh = tl.load(cursors_ptr + 2 * cursors_s0 + slot) != 0
+
+    x_u = tl.load(u_ptr + head * u_s0 + k, mask=in_k, other=0.0).to(tl.float32)
+    checkpoint = state_ptr + slot * state_s0 + head * state_s1
+    if KEY_MAJOR:
+        checkpoint = checkpoint + k[None, :] * state_s2 + v[:, None]
+    else:
+        checkpoint = checkpoint + v[:, None] * state_s2 + k[None, :]
+    inside = in_v[:, None] & in_k[None, :]
+    S = tl.load(checkpoint, mask=inside & (fresh == 0), other=0.0).to(tl.float32)
+
+    record_left0 = record_left0_ptr + ring * record_left0_s0 + head * record_left0_s2
+    record_right0 = record_right0_ptr + ring * record_right0_s0 + head * record_right0_s2
+    record_log_decay_key = record_log_decay_key_ptr + ring * record_log_decay_key_s0 + head * record_log_decay_key_s2
+    since_k = tl.zeros([BLOCK_K], tl.float32)
+    total = tl.zeros([BLOCK_V, BLOCK_K], tl.float32)
+    for j in range(n):  # the newest record first
+        at = ((base + n - 1 - j) % R).to(tl.int64)
+        f_record_left0 = tl.load(record_left0 + at * record_left0_s1 + v, mask=in_v, other=0.0).to(tl.float32)
+        f_record_right0 = tl.load(record_right0 + at * record_right0_s1 + k, mask=in_k, other=0.0).to(tl.float32)
+        f_record_log_decay_key = tl.load(record_log_decay_key + at * record_log_decay_key_s1 + k, mask=in_k, other=0.0).to(tl.float32)
+        left = f_record_left0
+        right = tl.where(in_k, f_record_right0, 0.0) * tl.exp(since_k)
+        total += left[:, None] * right[None, :]
+        since_k += tl.where(in_k, f_record_log_decay_key, 0.0)
+    S = total + S * tl.exp(since_k)[None, :]
+
+    stored = tl.clamp(S, -LARGEST, LARGEST).to(state_ptr.dtype.element_ty)
+    S = stored.to(tl.float32)
+
+    x_r = tl.load(r_ptr + row * r_s0 + head * r_s1 + k, mask=in_k, other=0.0).to(tl.float32)
+    x_k = tl.load(k_ptr + row * k_s0 + head * k_s1 + k, mask=in_k, other=0.0).to(tl.float32)
+    x_v = tl.load(v_ptr + row * v_s0 + head * v_s1 + v, mask=in_v, other=0.0).to(tl.float32)
+    x_w = tl.load(w_ptr + row * w_s0 + head * w_s1 + k, mask=in_k, other=0.0).to(tl.float32)
+    n_c0 = tl.sum(tl.where(in_k, (x_u * x_k) * x_r, 0.0), 0)
+    x = tl.where(in_k, x_r, 0.0)
+    read0 = tl.sum(S * x[None, :], 1)
+    left0 = x_v
+    tl.store(out_ptr + row * out_s0 + head * out_s1 + v, read0 + (n_c0 * x_v), mask=in_v)
+    S = S * tl.exp(tl.where(in_k, -exp(x_w), 0.0))[None, :]
+    right = tl.where(in_k, x_k, 0.0)
+    S += left0[:, None] * right[None, :]
+    stored = tl.clamp(S, -LARGEST, LARGEST).to(state_ptr.dtype.element_ty)
+    tl.store(checkpoint, stored, mask=inside)
+
+
+@triton.jit
+def kvb_decode_rwkv6_4846cc86(
+    state_ptr,
+    state_s0,
+    state_s1,
+    state_s2,
+    record_left0_ptr,
+    record_left0_s0,
+    record_left0_s1,
+    record_left0_s2,
+    record_right0_ptr,
+    record_right0_s0,
+    record_right0_s1,
+    record_right0_s2,
+    record_log_decay_key_ptr,
+    record_log_decay_key_s0,
+    record_log_decay_key_s1,
+    record_log_decay_key_s2,
+    cursors_ptr,
+    cursors_s0,
+    slots_ptr,
+    slots_s0,
+    slots_words,
+    rings_ptr,
+    rings_s0,
+    rings_words,
+    r_ptr,
+    r_s0,
+    r_s1,
+    k_ptr,
+    k_s0,
+    k_s1,
+    v_ptr,
+    v_s0,
+    v_s1,
+    w_ptr,
+    w_s0,
+    w_s1,
+    u_ptr,
+    u_s0,
+    out_ptr,
+    out_s0,
+    out_s1,
+    B,
+    P,
+    N,
+    R,
+    HV,
+    K: tl.constexpr,
+    V: tl.constexpr,
+    RATIO: tl.constexpr,
+    KEY_MAJOR: tl.constexpr,
+    BUFFER: tl.constexpr,
+    KV_CAPACITY: tl.constexpr,
+    HAS_KV_ONLY: tl.constexpr,
+    LARGEST: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+):
+    cell = tl.program_id(0)
+    tiles: tl.constexpr = (V + BLOCK_V - 1) // BLOCK_V
+    tile = cell % tiles
+    head = (cell // tiles % HV).to(tl.int64)
+    key_head = head // RATIO
+    row = (cell // tiles // HV).to(tl.int64)
+    first = (head == 0) & (tile == 0)  # this program reports for the row
+    k = tl.arange(0, BLOCK_K)
+    v = tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    in_k = k < K
+    in_v = v < V
+    width_K = tl.full((), K, tl.float32)
+    width_V = tl.full((), V, tl.float32)
+
+    slot_word, valid, padding = index_of(slots_ptr, row * slots_s0, slots_words, P)
+    ring_word, there, _ = index_of(rings_ptr, row * rings_s0, rings_words, N)
+    slot = slot_word.to(tl.int64)
+    ring = ring_word.to(tl.int64)
+    if not (valid & there):
+        tl.store(cursors_ptr + 0 * cursors_s0 + P, slot_word, mask=first & ~padding)
+        tl.store(cursors_ptr + 4 * cursors_s0 + P, 1, mask=first & ~padding)
+        tl.store(out_ptr + row * out_s0 + head * out_s1 + v, tl.zeros([BLOCK_V], tl.float32), mask=in_v)
+        return
+    base = tl.load(cursors_ptr + 0 * cursors_s0 + slot)
+    n = tl.minimum(tl.load(cursors_ptr + 1 * cursors_s0 + slot), R)
+    fresh = False  # no checkpoint yet
+    if HAS_KV_ONLY:
+        fresh = tl.load(cursors_ptr + 2 * cursors_s0 + slot) != 0
+
+    x_u = tl.load(u_ptr + head * u_s0 + k, mask=in_k, other=0.0).to(tl.float32)
+    checkpoint = state_ptr + slot * state_s0 + head * state_s1
+    if KEY_MAJOR:
+        checkpoint = checkpoint + k[None, :] * state_s2 + v[:, None]
+    else:
+        checkpoint = checkpoint + v[:, None] * state_s2 + k[None, :]
+    inside = in_v[:, None] & in_k[None, :]
+    S = tl.load(checkpoint, mask=inside & (fresh == 0), other=0.0).to(tl.float32)
+
+    record_left0 = record_left0_ptr + ring * record_left0_s0 + head * record_left0_s2
+    record_right0 = record_right0_ptr + ring * record_right0_s0 + head * record_right0_s2
+    record_log_decay_key = record_log_decay_key_ptr + ring * record_log_decay_key_s0 + head * record_log_decay_key_s2
+    since_k = tl.zeros([BLOCK_K], tl.float32)
+    total = tl.zeros([BLOCK_V, BLOCK_K], tl.float32)
+    for j in range(n):  # the newest record first
+        at = ((base + n - 1 - j) % R).to(tl.int64)
+        f_record_left0 = tl.load(record_left0 + at * record_left0_s1 + v, mask=in_v, other=0.0).to(tl.float32)
+        f_record_right0 = tl.load(record_right0 + at * record_right0_s1 + k, mask=in_k, other=0.0).to(tl.float32)
+        f_record_log_decay_key = tl.load(record_log_decay_key + at * record_log_decay_key_s1 + k, mask=in_k, other=0.0).to(tl.float32)
+        left = f_record_left0
+        right = tl.where(in_k, f_record_right0, 0.0) * tl.exp(since_k)
+        total += left[:, None] * right[None, :]
+        since_k += tl.where(in_k, f_record_log_decay_key, 0.0)
+    S = total + S * tl.exp(since_k)[None, :]
+
+    capacity = tl.where(fresh, KV_CAPACITY, BUFFER)
+    if (n > 0) & (n + 1 > capacity):
+        stored = tl.clamp(S, -LARGEST, LARGEST).to(state_ptr.dtype.element_ty)
+        tl.store(checkpoint, stored, mask=inside)
+        S = stored.to(tl.float32)
+
+    x_r = tl.load(r_ptr + row * r_s0 + head * r_s1 + k, mask=in_k, other=0.0).to(tl.float32)
+    x_k = tl.load(k_ptr + row * k_s0 + head * k_s1 + k, mask=in_k, other=0.0).to(tl.float32)
+    x_v = tl.load(v_ptr + row * v_s0 + head * v_s1 + v, mask=in_v, other=0.0).to(tl.float32)
+    x_w = tl.load(w_ptr + row * w_s0 + head * w_s1 + k, mask=in_k, other=0.0).to(tl.float32)
+    n_c0 = tl.sum(tl.where(in_k, (x_u * x_k) * x_r, 0.0), 0)
+    x = tl.where(in_k, x_r, 0.0)
+    read0 = tl.sum(S * x[None, :], 1)
+    left0 = x_v
+    tl.store(out_ptr + row * out_s0 + head * out_s1 + v, read0 + (n_c0 * x_v), mask=in_v)
+    at = ((base + n) % R).to(tl.int64)
+    tl.store(record_left0 + at * record_left0_s1 + v, left0, mask=in_v)
+    tl.store(record_right0 + at * record_right0_s1 + k, x_k, mask=in_k & (tile == 0))
+    e0 = -exp(x_w)
+    tl.store(record_log_decay_key + at * record_log_decay_key_s1 + k, e0, mask=in_k & (tile == 0))
+
+
+@triton.jit
+def kvb_flush_rwkv6_4846cc86(
+    state_ptr,
+    state_s0,
+    state_s1,
+    state_s2,
+    state_s3,
+    record_left0_ptr,
+    record_left0_s0,
+    record_left0_s1,
+    record_left0_s2,
+    record_left0_s3,
+    record_right0_ptr,
+    record_right0_s0,
+    record_right0_s1,
+    record_right0_s2,
+    record_right0_s3,
+    record_log_decay_key_ptr,
+    record_log_decay_key_s0,
+    record_log_decay_key_s1,
+    record_log_decay_key_s2,
+    record_log_decay_key_s3,
+    cursors_ptr,
+    cursors_s0,
+    slots_ptr,
+    slots_s0,
+    slots_words,
+    rings_ptr,
+    rings_s0,
+    rings_words,
+    B,
+    P,
+    N,
+    R,
+    HV,
+    K: tl.constexpr,
+    V: tl.constexpr,
+    RATIO: tl.constexpr,
+    KEY_MAJOR: tl.constexpr,
+    HAS_KV_ONLY: tl.constexpr,
+    LARGEST: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+):
+    cell = tl.program_id(0)
+    tiles: tl.constexpr = (V + BLOCK_V - 1) // BLOCK_V
+    tile = cell % tiles
+    head = (cell // tiles % HV).to(tl.int64)
+    key_head = head // RATIO
+    row = (cell // tiles // HV % B).to(tl.int64)
+    layer = (cell // tiles // HV // B).to(tl.int64)
+    first = (head == 0) & (tile == 0)  # this program reports for the row
+    k = tl.arange(0, BLOCK_K)
+    v = tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    in_k = k < K
+    in_v = v < V
+    width_K = tl.full((), K, tl.float32)
+    width_V = tl.full((), V, tl.float32)
+
+    slot_word, valid, padding = index_of(slots_ptr, row * slots_s0, slots_words, P)
+    ring_word, there, _ = index_of(rings_ptr, row * rings_s0, rings_words, N)
+    slot = slot_word.to(tl.int64)
+    ring = ring_word.to(tl.int64)
+    if not (valid & there):
+        tl.store(cursors_ptr + 0 * cursors_s0 + P, slot_word, mask=first & ~padding)
+        tl.store(cursors_ptr + 4 * cursors_s0 + P, 1, mask=first & ~padding)
+        return
+    base = tl.load(cursors_ptr + 0 * cursors_s0 + slot)
+    n = tl.minimum(tl.load(cursors_ptr + 1 * cursors_s0 + slot), R)
+    fresh = False  # no checkpoint yet
+    if HAS_KV_ONLY:
+        fresh = tl.load(cursors_ptr + 2 * cursors_s0 + slot) != 0
+    if n == 0:
+        return
+
+    checkpoint = state_ptr + layer * state_s0 + slot * state_s1 + head * state_s2
+    if KEY_MAJOR:
+        checkpoint = checkpoint + k[None, :] * state_s3 + v[:, None]
+    else:
+        checkpoint = checkpoint + v[:, None] * state_s3 + k[None, :]
+    inside = in_v[:, None] & in_k[None, :]
+    S = tl.load(checkpoint, mask=inside & (fresh == 0), other=0.0).to(tl.float32)
+
+    record_left0 = record_left0_ptr + layer * record_left0_s0 + ring * record_left0_s1 + head * record_left0_s3
+    record_right0 = record_right0_ptr + layer * record_right0_s0 + ring * record_right0_s1 + head * record_right0_s3
+    record_log_decay_key = record_log_decay_key_ptr + layer * record_log_decay_key_s0 + ring * record_log_decay_key_s1 + head * record_log_decay_key_s3
+    since_k = tl.zeros([BLOCK_K], tl.float32)
+    total = tl.zeros([BLOCK_V, BLOCK_K], tl.float32)
+    for j in range(n):  # the newest record first
+        at = ((base + n - 1 - j) % R).to(tl.int64)
+        f_record_left0 = tl.load(record_left0 + at * record_left0_s2 + v, mask=in_v, other=0.0).to(tl.float32)
+        f_record_right0 = tl.load(record_right0 + at * record_right0_s2 + k, mask=in_k, other=0.0).to(tl.float32)
+        f_record_log_decay_key = tl.load(record_log_decay_key + at * record_log_decay_key_s2 + k, mask=in_k, other=0.0).to(tl.float32)
+        left = f_record_left0
+        right = tl.where(in_k, f_record_right0, 0.0) * tl.exp(since_k)
+        total += left[:, None] * right[None, :]
+        since_k += tl.where(in_k, f_record_log_decay_key, 0.0)
+    S = total + S * tl.exp(since_k)[None, :]
+
+    stored = tl.clamp(S, -LARGEST, LARGEST).to(state_ptr.dtype.element_ty)
+    tl.store(checkpoint, stored, mask=inside)
+
+
+@triton.jit
+def kvb_verify_rwkv6_4846cc86(
+    state_ptr,
+    state_s0,
+    state_s1,
+    state_s2,
+    record_left0_ptr,
+    record_left0_s0,
+    record_left0_s1,
+    record_left0_s2,
+    record_right0_ptr,
+    record_right0_s0,
+    record_right0_s1,
+    record_right0_s2,
+    record_log_decay_key_ptr,
+    record_log_decay_key_s0,
+    record_log_decay_key_s1,
+    record_log_decay_key_s2,
+    cursors_ptr,
+    cursors_s0,
+    slots_ptr,
+    slots_s0,
+    slots_words,
+    rings_ptr,
+    rings_s0,
+    rings_words,
+    lengths_ptr,
+    lengths_s0,
+    lengths_words,
+    r_ptr,
+    r_s0,
+    r_s1,
+    r_s2,
+    k_ptr,
+    k_s0,
+    k_s1,
+    k_s2,
+    v_ptr,
+    v_s0,
+    v_s1,
+    v_s2,
+    w_ptr,
+    w_s0,
+    w_s1,
+    w_s2,
+    u_ptr,
+    u_s0,
+    out_ptr,
+    out_s0,
+    out_s1,
+    out_s2,
+    B,
+    P,
+    N,
+    R,
+    HV,
+    K: tl.constexpr,
+    V: tl.constexpr,
+    RATIO: tl.constexpr,
+    KEY_MAJOR: tl.constexpr,
+    BUFFER: tl.constexpr,
+    KV_CAPACITY: tl.constexpr,
+    WINDOW: tl.constexpr,
+    HAS_KV_ONLY: tl.constexpr,
+    LARGEST: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+):
+    cell = tl.program_id(0)
+    tiles: tl.constexpr = (V + BLOCK_V - 1) // BLOCK_V
+    tile = cell % tiles
+    head = (cell // tiles % HV).to(tl.int64)
+    key_head = head // RATIO
+    row = (cell // tiles // HV).to(tl.int64)
+    first = (head == 0) & (tile == 0)  # this program reports for the row
+    k = tl.arange(0, BLOCK_K)
+    v = tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    in_k = k < K
+    in_v = v < V
+    width_K = tl.full((), K, tl.float32)
+    width_V = tl.full((), V, tl.float32)
+
+    slot_word, valid, padding = index_of(slots_ptr, row * slots_s0, slots_words, P)
+    ring_word, there, _ = index_of(rings_ptr, row * rings_s0, rings_words, N)
+    slot = slot_word.to(tl.int64)
+    ring = ring_word.to(tl.int64)
+    if not (valid & there):
+        tl.store(cursors_ptr + 0 * cursors_s0 + P, slot_word, mask=first & ~padding)
+        tl.store(cursors_ptr + 4 * cursors_s0 + P, 1, mask=first & ~padding)
+        for t in range(WINDOW):
+            tl.store(out_ptr + row * out_s0 + t * out_s1 + head * out_s2 + v, tl.zeros([BLOCK_V], tl.float32), mask=in_v)
+        return
+    base = tl.load(cursors_ptr + 0 * cursors_s0 + slot)
+    n = tl.minimum(tl.load(cursors_ptr + 1 * cursors_s0 + slot), R)
+    fresh = False  # no checkpoint yet
+    if HAS_KV_ONLY:
+        fresh = tl.load(cursors_ptr + 2 * cursors_s0 + slot) != 0
+    length, good, _ = index_of(lengths_ptr, row * lengths_s0, lengths_words, WINDOW + 1)
+    length = tl.where(good, length, 0)
+    tl.store(cursors_ptr + 3 * cursors_s0 + slot, length, mask=first)
+    faults = cursors_ptr + 4 * cursors_s0 + slot
+    tl.store(faults, tl.load(faults) | 2, mask=first & ~good)
+    if length == 0:
+        for t in range(WINDOW):
+            tl.store(out_ptr + row * out_s0 + t * out_s1 + head * out_s2 + v, tl.zeros([BLOCK_V], tl.float32), mask=in_v)
+        return
+
+    x_u = tl.load(u_ptr + head * u_s0 + k, mask=in_k, other=0.0).to(tl.float32)
+    checkpoint = state_ptr + slot * state_s0 + head * state_s1
+    if KEY_MAJOR:
+        checkpoint = checkpoint + k[None, :] * state_s2 + v[:, None]
+    else:
+        checkpoint = checkpoint + v[:, None] * state_s2 + k[None, :]
+    inside = in_v[:, None] & in_k[None, :]
+    S = tl.load(checkpoint, mask=inside & (fresh == 0), other=0.0).to(tl.float32)
+
+    record_left0 = record_left0_ptr + ring * record_left0_s0 + head * record_left0_s2
+    record_right0 = record_right0_ptr + ring * record_right0_s0 + head * record_right0_s2
+    record_log_decay_key = record_log_decay_key_ptr + ring * record_log_decay_key_s0 + head * record_log_decay_key_s2
+    since_k = tl.zeros([BLOCK_K], tl.float32)
+    total = tl.zeros([BLOCK_V, BLOCK_K], tl.float32)
+    for j in range(n):  # the newest record first
+        at = ((base + n - 1 - j) % R).to(tl.int64)
+        f_record_left0 = tl.load(record_left0 + at * record_left0_s1 + v, mask=in_v, other=0.0).to(tl.float32)
+        f_record_right0 = tl.load(record_right0 + at * record_right0_s1 + k, mask=in_k, other=0.0).to(tl.float32)
+        f_record_log_decay_key = tl.load(record_log_decay_key + at * record_log_decay_key_s1 + k, mask=in_k, other=0.0).to(tl.float32)
+        left = f_record_left0
+        right = tl.where(in_k, f_record_right0, 0.0) * tl.exp(since_k)
+        total += left[:, None] * right[None, :]
+        since_k += tl.where(in_k, f_record_log_decay_key, 0.0)
+    S = total + S * tl.exp(since_k)[None, :]
+
+    capacity = tl.where(fresh, KV_CAPACITY, BUFFER)
+    if (n > 0) & (n + length > capacity):
+        stored = tl.clamp(S, -LARGEST, LARGEST).to(state_ptr.dtype.element_ty)
+        tl.store(checkpoint, stored, mask=inside)
+        S = stored.to(tl.float32)
+
+    for t in range(WINDOW):
+        x_r = tl.load(r_ptr + row * r_s0 + t * r_s1 + head * r_s2 + k, mask=in_k, other=0.0).to(tl.float32)
+        x_k = tl.load(k_ptr + row * k_s0 + t * k_s1 + head * k_s2 + k, mask=in_k, other=0.0).to(tl.float32)
+        x_v = tl.load(v_ptr + row * v_s0 + t * v_s1 + head * v_s2 + v, mask=in_v, other=0.0).to(tl.float32)
+        x_w = tl.load(w_ptr + row * w_s0 + t * w_s1 + head * w_s2 + k, mask=in_k, other=0.0).to(tl.float32)
+        n_c0 = tl.sum(tl.where(in_k, (x_u * x_k) * x_r, 0.0), 0)
+        x = tl.where(in_k, x_r, 0.0)
+        read0 = tl.sum(S * x[None, :], 1)
+        left0 = x_v
+        tl.store(out_ptr + row * out_s0 + t * out_s1 + head * out_s2 + v, tl.where(t < length, read0 + (n_c0 * x_v), 0.0), mask=in_v)
+        at = ((base + n + t) % R).to(tl.int64)
+        tl.store(record_left0 + at * record_left0_s1 + v, left0, mask=in_v & (t < length))
+        tl.store(record_right0 + at * record_right0_s1 + k, x_k, mask=in_k & (tile == 0) & (t < length))
+        e0 = -exp(x_w)
+        tl.store(record_log_decay_key + at * record_log_decay_key_s1 + k, e0, mask=in_k & (tile == 0) & (t < length))
+        S = S * tl.exp(tl.where(in_k, e0, 0.0))[None, :]
+        right = tl.where(in_k, x_k, 0.0)
+        S += left0[:, None] * right[None, :]
+
+
+# made of: {"arguments": [["r", "Channel", 0], ["k", "Channel", 0], ["v", "Value", 0], ["w", "Channel", 0], ["u", "HeadChannel", 0]], "log_decay": [null, 5, null], "name": "rwkv6", "nodes": [["input", [], ["r", null], ["K"], "value"], ["input", [], ["v", null], ["V"], "value"], ["input", [], ["k", null], ["K"], "value"], ["input", [], ["w", null], ["K"], "value"], ["exp", [3], null, ["K"], "value"], ["neg", [4], null, ["K"], "value"], ["read", [], 0, ["V"], "value"], ["input", [], ["u", null], ["K"], "value"], ["mul", [7, 2], null, ["K"], "value"], ["mul", [8, 0], null, ["K"], "value"], ["sum", [9], null, [], "value"], ["mul", [10, 1], null, ["V"], "value"], ["add", [6, 11], null, ["V"], "value"]], "output": 12, "reads": [0], "writes": [[1, 2]]}
