@@ -22,7 +22,7 @@ from kvbuffer_codegen.ir import portable
 from kvbuffer_codegen.ir.forms import KernelSpec
 from kvbuffer_codegen.ir.language import Key, State, Value, exp, log, outer, recurrence, tanh
 from kvbuffer_codegen.ir.recurrences import RECURRENCES, gated_delta_rule
-from kvbuffer_codegen.ir.signature import BASE, COUNT, FAULT, FAULT_LENGTH, FAULT_SLOT, WINDOW
+from kvbuffer_codegen.ir.signature import BASE, COUNT, FAULT, FAULT_LENGTH, FAULT_SLOT, SKIPPED, WINDOW
 from kvbuffer_codegen.runtime.triton_kernels import available, compile_for
 from kvbuffer_codegen.schedules import triton
 
@@ -152,10 +152,23 @@ def test_a_slot_out_of_range_is_reported_and_touches_nothing(triton_process: Exe
     slots[3] = bad
     left = call(triton_process, case, slots=slots)
     assert left["cursors"][FAULT, -1] == FAULT_SLOT
-    assert left["cursors"][BASE, -1] == torch.tensor(bad).to(torch.int32)
+    assert left["cursors"][BASE, -1] == max(min(bad, 2**31 - 1), -(2**31))
     assert not left["out"].any()
     for name in ("state", *(f.name for f in case.spec.record_layout.fields)):
         assert checking.same_bits(left[name], case.before[name]), name
+
+
+@pytest.mark.parametrize(("bad", "reported"), [(99, True), (-1, False)])
+def test_a_ring_that_does_not_exist_skips_its_row(triton_process: Executor, bad: int, reported: bool) -> None:
+    case = case_of("decode")
+    row = next(b for b, r in enumerate(case.rows) if r.slot >= 0)
+    rings = case.before["rings"].clone()
+    rings[row] = bad
+    left = call(triton_process, case, rings=rings)
+    assert left["cursors"][WINDOW, case.rows[row].slot] == SKIPPED
+    assert left["cursors"][[BASE, FAULT], -1].tolist() == ([bad, FAULT_SLOT] if reported else [0, 0])
+    assert not left["out"][row].any()
+    assert checking.same_bits(left["state"][case.rows[row].slot], case.before["state"][case.rows[row].slot])
 
 
 def test_padding_reports_nothing(triton_process: Executor) -> None:

@@ -9,11 +9,14 @@ import triton.language as tl
 
 @triton.jit
 def index_of(table, row, words, size):
-    """(low word, whether it is one of 0 .. size - 1, whether it is -1) of an int32 or int64 index, as int32 words."""
+    """(value or the nearest int32, is it one of 0 .. size - 1, is it -1) of an int32 or int64 index, as int32 words."""
     low = tl.load(table + row)
     high = tl.load(table + row + words - 1)
-    rest = tl.where(words == 1, low >> 31, high)
-    return low, (rest == 0) & (low >= 0) & (low < size), (rest == -1) & (low == -1)
+    sign = low >> 31
+    rest = tl.where(words == 1, sign, high)
+    nearest = tl.where(rest < 0, -2147483648, 2147483647)
+    value = tl.where(rest == sign, low, nearest)
+    return value, (rest == 0) & (low >= 0) & (low < size), (rest == -1) & (low == -1)
 
 
 @triton.jit
@@ -111,13 +114,15 @@ def kvb_step_simple_gla_8aeeeaec(
     width_K = tl.full((), K, tl.float32)
     width_V = tl.full((), V, tl.float32)
 
-    slot_word, valid, padding = index_of(slots_ptr, row * slots_s0, slots_words, P)
-    ring_word, there, _ = index_of(rings_ptr, row * rings_s0, rings_words, N)
-    slot = slot_word.to(tl.int64)
-    ring = ring_word.to(tl.int64)
-    if not (valid & there):
-        tl.store(cursors_ptr + 0 * cursors_s0 + P, slot_word, mask=first & ~padding)
-        tl.store(cursors_ptr + 4 * cursors_s0 + P, 1, mask=first & ~padding)
+    slot, known, no_slot = index_of(slots_ptr, row * slots_s0, slots_words, P)
+    ring, ringed, no_ring = index_of(rings_ptr, row * rings_s0, rings_words, N)
+    slot = slot.to(tl.int64)
+    ring = ring.to(tl.int64)
+    if not (known & ringed):
+        report = first & ~tl.where(known, no_ring, no_slot)
+        tl.store(cursors_ptr + 3 * cursors_s0 + slot, -1, mask=first & known)
+        tl.store(cursors_ptr + 0 * cursors_s0 + P, tl.where(known, ring, slot), mask=report)
+        tl.store(cursors_ptr + 4 * cursors_s0 + P, 1, mask=report)
         tl.store(out_ptr + row * out_s0 + head * out_s1 + v, tl.zeros([BLOCK_V], tl.float32), mask=in_v)
         return
     base = tl.load(cursors_ptr + 0 * cursors_s0 + slot)
@@ -244,13 +249,15 @@ def kvb_decode_simple_gla_8aeeeaec(
     width_K = tl.full((), K, tl.float32)
     width_V = tl.full((), V, tl.float32)
 
-    slot_word, valid, padding = index_of(slots_ptr, row * slots_s0, slots_words, P)
-    ring_word, there, _ = index_of(rings_ptr, row * rings_s0, rings_words, N)
-    slot = slot_word.to(tl.int64)
-    ring = ring_word.to(tl.int64)
-    if not (valid & there):
-        tl.store(cursors_ptr + 0 * cursors_s0 + P, slot_word, mask=first & ~padding)
-        tl.store(cursors_ptr + 4 * cursors_s0 + P, 1, mask=first & ~padding)
+    slot, known, no_slot = index_of(slots_ptr, row * slots_s0, slots_words, P)
+    ring, ringed, no_ring = index_of(rings_ptr, row * rings_s0, rings_words, N)
+    slot = slot.to(tl.int64)
+    ring = ring.to(tl.int64)
+    if not (known & ringed):
+        report = first & ~tl.where(known, no_ring, no_slot)
+        tl.store(cursors_ptr + 3 * cursors_s0 + slot, -1, mask=first & known)
+        tl.store(cursors_ptr + 0 * cursors_s0 + P, tl.where(known, ring, slot), mask=report)
+        tl.store(cursors_ptr + 4 * cursors_s0 + P, 1, mask=report)
         tl.store(out_ptr + row * out_s0 + head * out_s1 + v, tl.zeros([BLOCK_V], tl.float32), mask=in_v)
         return
     base = tl.load(cursors_ptr + 0 * cursors_s0 + slot)
@@ -367,13 +374,15 @@ def kvb_flush_simple_gla_8aeeeaec(
     width_K = tl.full((), K, tl.float32)
     width_V = tl.full((), V, tl.float32)
 
-    slot_word, valid, padding = index_of(slots_ptr, row * slots_s0, slots_words, P)
-    ring_word, there, _ = index_of(rings_ptr, row * rings_s0, rings_words, N)
-    slot = slot_word.to(tl.int64)
-    ring = ring_word.to(tl.int64)
-    if not (valid & there):
-        tl.store(cursors_ptr + 0 * cursors_s0 + P, slot_word, mask=first & ~padding)
-        tl.store(cursors_ptr + 4 * cursors_s0 + P, 1, mask=first & ~padding)
+    slot, known, no_slot = index_of(slots_ptr, row * slots_s0, slots_words, P)
+    ring, ringed, no_ring = index_of(rings_ptr, row * rings_s0, rings_words, N)
+    slot = slot.to(tl.int64)
+    ring = ring.to(tl.int64)
+    if not (known & ringed):
+        report = first & ~tl.where(known, no_ring, no_slot)
+        tl.store(cursors_ptr + 3 * cursors_s0 + slot, -1, mask=first & known)
+        tl.store(cursors_ptr + 0 * cursors_s0 + P, tl.where(known, ring, slot), mask=report)
+        tl.store(cursors_ptr + 4 * cursors_s0 + P, 1, mask=report)
         return
     base = tl.load(cursors_ptr + 0 * cursors_s0 + slot)
     n = tl.minimum(tl.load(cursors_ptr + 1 * cursors_s0 + slot), R)
@@ -491,13 +500,15 @@ def kvb_verify_simple_gla_8aeeeaec(
     width_K = tl.full((), K, tl.float32)
     width_V = tl.full((), V, tl.float32)
 
-    slot_word, valid, padding = index_of(slots_ptr, row * slots_s0, slots_words, P)
-    ring_word, there, _ = index_of(rings_ptr, row * rings_s0, rings_words, N)
-    slot = slot_word.to(tl.int64)
-    ring = ring_word.to(tl.int64)
-    if not (valid & there):
-        tl.store(cursors_ptr + 0 * cursors_s0 + P, slot_word, mask=first & ~padding)
-        tl.store(cursors_ptr + 4 * cursors_s0 + P, 1, mask=first & ~padding)
+    slot, known, no_slot = index_of(slots_ptr, row * slots_s0, slots_words, P)
+    ring, ringed, no_ring = index_of(rings_ptr, row * rings_s0, rings_words, N)
+    slot = slot.to(tl.int64)
+    ring = ring.to(tl.int64)
+    if not (known & ringed):
+        report = first & ~tl.where(known, no_ring, no_slot)
+        tl.store(cursors_ptr + 3 * cursors_s0 + slot, -1, mask=first & known)
+        tl.store(cursors_ptr + 0 * cursors_s0 + P, tl.where(known, ring, slot), mask=report)
+        tl.store(cursors_ptr + 4 * cursors_s0 + P, 1, mask=report)
         for t in range(WINDOW):
             tl.store(out_ptr + row * out_s0 + t * out_s1 + head * out_s2 + v, tl.zeros([BLOCK_V], tl.float32), mask=in_v)
         return

@@ -26,6 +26,7 @@ from kvbuffer_codegen.ir.signature import (
     FAULT_LENGTH,
     FAULT_SLOT,
     KV_ONLY,
+    SKIPPED,
     WINDOW,
     TensorArg,
     signature,
@@ -160,13 +161,15 @@ class Kernel:
     def row(self) -> None:
         """Slot, ring and cursors of the row; one that does not exist ends here."""
         self.lines.add(
-            "slot_word, valid, padding = index_of(slots_ptr, row * slots_s0, slots_words, P)",
-            "ring_word, there, _ = index_of(rings_ptr, row * rings_s0, rings_words, N)",
-            "slot = slot_word.to(tl.int64)",
-            "ring = ring_word.to(tl.int64)",
-            "if not (valid & there):",
-            f"    tl.store({self.cursor(BASE, 'P')}, slot_word, mask=first & ~padding)",
-            f"    tl.store({self.cursor(FAULT, 'P')}, {FAULT_SLOT}, mask=first & ~padding)",
+            "slot, known, no_slot = index_of(slots_ptr, row * slots_s0, slots_words, P)",
+            "ring, ringed, no_ring = index_of(rings_ptr, row * rings_s0, rings_words, N)",
+            "slot = slot.to(tl.int64)",
+            "ring = ring.to(tl.int64)",
+            "if not (known & ringed):",
+            "    report = first & ~tl.where(known, no_ring, no_slot)",
+            f"    tl.store({self.cursor(WINDOW, 'slot')}, {SKIPPED}, mask=first & known)",
+            f"    tl.store({self.cursor(BASE, 'P')}, tl.where(known, ring, slot), mask=report)",
+            f"    tl.store({self.cursor(FAULT, 'P')}, {FAULT_SLOT}, mask=report)",
         )
         if self.form.tokens:
             self.zero_outputs()

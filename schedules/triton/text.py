@@ -12,11 +12,14 @@ from kvbuffer_codegen.ir.expr import Expr
 HELPERS = f'''\
 @triton.jit
 def index_of(table, row, words, size):
-    """(low word, whether it is one of 0 .. size - 1, whether it is -1) of an int32 or int64 index, as int32 words."""
+    """(value or the nearest int32, is it one of 0 .. size - 1, is it -1) of an int32 or int64 index, as int32 words."""
     low = tl.load(table + row)
     high = tl.load(table + row + words - 1)
-    rest = tl.where(words == 1, low >> 31, high)
-    return low, (rest == 0) & (low >= 0) & (low < size), (rest == -1) & (low == -1)
+    sign = low >> 31
+    rest = tl.where(words == 1, sign, high)
+    nearest = tl.where(rest < 0, -2147483648, 2147483647)
+    value = tl.where(rest == sign, low, nearest)
+    return value, (rest == 0) & (low >= 0) & (low < size), (rest == -1) & (low == -1)
 
 
 @triton.jit
