@@ -16,6 +16,7 @@ from typing import Any
 from .expr import to_nodes
 from .forms import DTYPES, FORMS, KernelSpec
 from .normal_form import NormalForm
+from .records import RECORDS
 from .signature import ScalarArg, TensorArg, signature
 
 #: Forms that have a portable kernel.
@@ -47,7 +48,7 @@ def refusal(spec: KernelSpec) -> str:
     """Why ``spec`` has no portable kernel, or nothing where it has one."""
     if spec.form not in PORTABLE_FORMS:
         return f"form={spec.form!r}: portable kernels are {', '.join(PORTABLE_FORMS)}"
-    known = {"io": tuple(LARGEST), "state": tuple(LARGEST), "records": ("exact",)}
+    known = {"io": tuple(LARGEST), "state": tuple(LARGEST), "records": RECORDS}
     for name, accepted in known.items():
         if getattr(spec, name) not in accepted:
             return f"{name}={getattr(spec, name)!r}: portable kernels take {', '.join(accepted)}"
@@ -84,12 +85,12 @@ def function_name(spec: KernelSpec) -> str:
     return f"kvb_{spec.form}_{source_name(spec)}"
 
 
-def variants(nf: NormalForm) -> dict[str, KernelSpec]:
+def variants(nf: NormalForm, records: str = "exact") -> dict[str, KernelSpec]:
     """Every source that the recurrence has, by name, with a spec that it serves: one a record layout that differs."""
     found: dict[str, KernelSpec] = {}
     for io in ("bfloat16", "float32"):
         for K in (128, *range(1, 33)):  # from some small K on, vectors of 16 bits and their numbers cost less
-            spec = KernelSpec("decode", nf, K, 128, 1, io, buffer=16)
+            spec = KernelSpec("decode", nf, K, 128, 1, io, records=records, buffer=16)
             found.setdefault(source_name(spec), spec)
     return found
 

@@ -74,6 +74,9 @@ def run(triton_process: Executor) -> Any:
         ("decode", {"io": "float32", "buffer": 1, "K": 1, "V": 1, "ratio": 1}),
         ("decode", {"K": 16, "V": 32, "ratio": 3, "state": "bfloat16"}),
         ("verify", {"buffer": 2, "window": 5, "K": 33, "V": 7}),
+        ("decode", {"records": "bf16", "kv_only": 6}),
+        ("verify", {"records": "hilo"}),
+        ("flush", {"records": "hilo"}),
         ("step", {"K": 100, "V": 100, "ratio": 1, "buffer": 2}),  # several tiles of V, the last one not full
     ],
     ids=str,

@@ -62,6 +62,12 @@ def test_widths(form: str, K: int, V: int, tmp_path: Path) -> None:
     right(spec_of(form, gated_delta_rule, K=K, V=V, buffer=3, state="bfloat16"), tmp_path)
 
 
+@pytest.mark.parametrize("records", ["bf16", "hilo"])
+@pytest.mark.parametrize("form", PORTABLE_FORMS)
+def test_narrow_records(form: str, records: str, tmp_path: Path) -> None:
+    right(spec_of(form, gated_delta_rule, records=records, kv_only=6), tmp_path)
+
+
 @pytest.mark.parametrize(("buffer", "window"), [(1, 16), (64, 1), (16, 8)])
 def test_windows_and_buffers(buffer: int, window: int, tmp_path: Path) -> None:
     right(spec_of("verify", gated_delta_rule, buffer=buffer, window=window, kv_only=64), tmp_path)

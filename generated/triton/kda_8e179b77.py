@@ -46,6 +46,12 @@ def tanh(x):
 
 
 @triton.jit
+def bfloat16(x):
+    """To nearest even in bfloat16, within its finite range."""
+    return tl.clamp(x, -3.3895313892515355e+38, 3.3895313892515355e+38).to(tl.bfloat16).to(tl.float32)
+
+
+@triton.jit
 def kvb_step_kda_8e179b77(
     state_ptr,
     state_s0,

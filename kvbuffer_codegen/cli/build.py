@@ -118,7 +118,7 @@ def _portable(args: argparse.Namespace) -> int:
 
     recurrences = [shape_of(args, args.recurrence).recurrence] if args.recurrence else list(RECURRENCES.values())
     out = args.out or cache_folder("kernels")
-    made = [file for r in recurrences for file in add_portable(r.normal_form, out)]
+    made = [file for r in recurrences for file in add_portable(r.normal_form, out, args.records)]
     if args.json:
         print_json({"target": TRITON, "out": str(out), "portable": made})
     else:

@@ -12,14 +12,16 @@ from kvbuffer_codegen.index import update_index
 from kvbuffer_codegen.ir import portable
 from kvbuffer_codegen.ir.forms import KernelSpec
 from kvbuffer_codegen.ir.normal_form import NormalForm
+from kvbuffer_codegen.ir.records import RECORDS
 from kvbuffer_codegen.runtime.triton_kernels import checked
 from kvbuffer_codegen.schedules import triton
 
 
-def add_portable(nf: NormalForm, out: Path) -> list[str]:
-    """Write every file of the recurrence's portable kernels into ``out`` and list them; returns them relative to it."""
+def add_portable(nf: NormalForm, out: Path, records: str = "exact") -> list[str]:
+    """Write every file of the recurrence's portable kernels with such records into ``out`` and list them; returns them
+    relative to it."""
     digests = {}
-    for spec in portable.variants(nf).values():
+    for spec in portable.variants(nf, records).values():
         file, data = portable.source_file(spec), triton.source(spec).encode()
         (out / file).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         write_file(out / file, data)
@@ -34,9 +36,10 @@ def read_portable(path: Path, digest: str) -> KernelSpec:
     data = checked(path, digest)
     last = data.decode(errors="replace").splitlines()[-1] if data else ""
     try:
-        made = portable.variants(NormalForm.from_dict(json.loads(last.removeprefix(triton.MADE_OF))))
+        nf = NormalForm.from_dict(json.loads(last.removeprefix(triton.MADE_OF)))
     except ValueError as error:
         raise ArtifactError(f"{path}: its last line is no normal form ({error}): build it again") from None
+    made = {name: spec for records in RECORDS for name, spec in portable.variants(nf, records).items()}
     if path.stem not in made:
         raise ArtifactError(f"{path} is not a file that this version writes for its recurrence: build it again")
     spec = made[path.stem]

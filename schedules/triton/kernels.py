@@ -343,7 +343,9 @@ class Kernel:
             owner += " & (head % RATIO == 0)" if f.heads == "key" else ""
             address, inside = self.vector(self.record(f), f.axis)
             mask = " & ".join(part for part in (inside, owner) if part) + live
-            self.lines.add(f"tl.store({address}, {values.bare(f.expr)}, mask={mask})")
+            narrow = f.dtype == "bfloat16" and f.expr.op != "bfloat16"
+            text = f"bfloat16({values.bare(f.expr)})" if narrow else values.bare(f.expr)
+            self.lines.add(f"tl.store({address}, {text}, mask={mask})")
 
     def step_state(self, values: Values) -> None:
         """The state after the token."""

@@ -46,6 +46,12 @@ def tanh(x):
     z = x * x
     near = x * (1.0 + z * (-1 / 3 + z * (2 / 15 + z * (-17 / 315 + z * (62 / 2835)))))
     return tl.where(tl.abs(x) < 0.25, near, far)
+
+
+@triton.jit
+def bfloat16(x):
+    """To nearest even in bfloat16, within its finite range."""
+    return tl.clamp(x, -{ex.BFLOAT16_MAX}, {ex.BFLOAT16_MAX}).to(tl.bfloat16).to(tl.float32)
 '''
 
 _CALLS = {
@@ -56,6 +62,7 @@ _CALLS = {
     "sigmoid": "tl.sigmoid",
     "softplus": "softplus",
     "tanh": "tanh",
+    "bfloat16": "bfloat16",
     "abs": "tl.abs",
     "maximum": "tl.maximum",
     "minimum": "tl.minimum",
