@@ -291,6 +291,21 @@ def test_lengths_out_of_range_count_as_nothing(emulated: Any) -> None:
         assert same_bits(given["state"][slot], case.before["state"][slot])
 
 
+def test_tokens_past_the_length_may_be_anything(emulated: Any) -> None:
+    """What lies beyond a short window in its tile must not leak into it: NaN there, the same bits as without."""
+    case = case_of(VERIFY)
+    clean, poisoned = case.tensors(), case.tensors()
+    lengths = clean["lengths"].tolist()
+    assert min(lengths) < VERIFY.window
+    for a in RECURRENCES["gated_delta_rule"].arguments:
+        for b, length in enumerate(lengths if not a.parameter else ()):
+            poisoned[a.name][b, length:] = torch.nan
+    for given in (clean, poisoned):
+        emulated(VERIFY)(*arguments_of(VERIFY, given))
+    for name in ("out", "state", "cursors", *(f.name for f in VERIFY.record_layout.fields)):
+        assert same_bits(clean[name], poisoned[name]), name
+
+
 def test_an_empty_batch_launches_nothing(emulated: Any) -> None:
     given = case_of(DECODE).tensors()
     for name in ("slots", "rings", "q", "k", "v", "a", "b", "out"):
