@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .forms import DTYPES, FORMS, KernelSpec, ring_rows
+from .forms import DTYPES, FORMS, STATES, KernelSpec, ring_rows
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,9 @@ class Cost:
 
 
 def state_bytes(spec: KernelSpec, HV: int) -> int:
-    """One row's state in one layer."""
-    return HV * spec.K * spec.V * DTYPES[spec.state]
+    """One row's state in one layer, scales included."""
+    scales = 4 * (spec.K + spec.V) if spec.scaled else 0
+    return HV * (spec.K * spec.V * STATES[spec.state] + scales)
 
 
 def record_bytes(spec: KernelSpec, HV: int) -> float:

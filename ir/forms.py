@@ -23,7 +23,10 @@ from .expr import Expr
 from .normal_form import NormalForm
 from .records import RECORDS, RecordLayout, record_layout
 
+#: Bytes of an item, by dtype of inputs and outputs; states may be 8-bit, with scales (``ir.storage``).
 DTYPES = {"float32": 4, "bfloat16": 2, "float16": 2}
+SCALED = {"int8": 1, "float8_e4m3fn": 1}
+STATES = {**DTYPES, **SCALED}
 
 
 @dataclass(frozen=True)
@@ -179,7 +182,7 @@ class KernelSpec:
         check(1 <= self.V <= 256, "V", "1 to 256")
         check(self.ratio >= 1, "ratio", "HV / H, a whole number from 1")
         check(self.io in DTYPES, "io", ", ".join(DTYPES))
-        check(self.state in DTYPES, "state", ", ".join(DTYPES))
+        check(self.state in STATES, "state", ", ".join(STATES))
         check(self.records in RECORDS, "records", ", ".join(RECORDS))
         check(self.layout in ("VK", "KV"), "layout", "VK, KV")
         check(1 <= self.buffer <= 64, "buffer", "1 to 64")
@@ -199,6 +202,11 @@ class KernelSpec:
     def record_layout(self) -> RecordLayout:
         assert self.recurrence is not None
         return record_layout(self.program, self.recurrence.arguments, self.K, self.io, self.records)
+
+    @property
+    def scaled(self) -> bool:
+        """Whether the state has scales: state_rows [.., HV, V] and state_channels [.., HV, K]."""
+        return self.state in SCALED
 
     @property
     def tokens(self) -> int:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import expr as ex
+from . import storage
 from .expr import Expr
 from .forms import KernelSpec
 from .language import Argument
@@ -50,7 +51,7 @@ class Row:
         """Fold what is pending, apply one token recurrently, write the state."""
         self._begin(token, 1, always=True)
         output, record = self._token(token, [])
-        self.state, self.kv_only = self.folded([record]), False
+        self.state, self.kv_only = self.stored(self.folded([record])), False
         return output
 
     def decode(self, token: Token) -> F64:
@@ -81,8 +82,12 @@ class Row:
     def flush(self) -> None:
         """Fold the pending records, however many."""
         if self.records:
-            self.state, self.records, self.kv_only = self.folded(self.records), [], False
+            self.state, self.records, self.kv_only = self.stored(self.folded(self.records)), [], False
             self.folds += 1
+
+    def stored(self, state: F64) -> F64:
+        """What a fold or step leaves of ``state``: all of it here, where dtypes are left out."""
+        return state
 
     def narrowed(self, record: Record) -> Record:
         """A record as the ring holds it: vectors that the layout narrows, narrowed. The tokens of a window still see
@@ -186,3 +191,10 @@ class Row:
         if self.state is not None:
             total += np.exp(v0)[:, :, None] * np.exp(k0)[:, None, :] * self.state
         return total
+
+
+class StoredRow(Row):
+    """A row whose state is kept in ``spec.state``: rounded, and scaled where it is 8-bit (``ir.storage``)."""
+
+    def stored(self, state: F64) -> F64:
+        return storage.stored(state, self.spec.state)

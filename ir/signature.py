@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from .expr import walk
-from .forms import DTYPES, FORMS, KernelSpec
+from .forms import FORMS, STATES, KernelSpec
 
 #: Rows of the cursors tensor, int32 [5, P + 1]; column P belongs to no slot and takes the faults of rows whose slot
 #: or ring is out of range, with that index (or the nearest int32) in BASE.
@@ -58,7 +58,7 @@ def signature(spec: KernelSpec) -> tuple[TensorArg | ScalarArg, ...]:
         return (cursors, slots, _index("accepted"), ScalarArg("buffer"), ScalarArg("kv_only"), ScalarArg("ring"))
     layers = ("Y",) if spec.form == "flush" else ()
     result: list[TensorArg | ScalarArg] = [
-        _state(spec, layers),
+        *_state(spec, layers),
         *_records(spec, layers),
         cursors,
         slots,
@@ -80,17 +80,23 @@ def _index(name: str) -> TensorArg:
 def _tensor(name: str, role: str, dtype: str, shape: tuple[int | str, ...], access: str, wide: bool) -> TensorArg:
     """A tensor whose last axis is contiguous where it is ``wide`` (K or V), with 16-byte access where that axis
     allows it."""
-    item = DTYPES.get(dtype, 4)
+    item = STATES.get(dtype, 4)
     free = tuple(range(len(shape) - 1 if wide else len(shape)))
     last = shape[-1]
     align = 16 if wide and isinstance(last, int) and last * item % 16 == 0 else item
     return TensorArg(name, role, dtype, shape, free, align, access)
 
 
-def _state(spec: KernelSpec, layers: tuple[str, ...]) -> TensorArg:
+def _state(spec: KernelSpec, layers: tuple[str, ...]) -> list[TensorArg]:
+    """The state, and the scales that an 8-bit one has."""
     tile = (spec.V, spec.K) if spec.layout == "VK" else (spec.K, spec.V)
     access = "read" if FORMS[spec.form].folds == "never" else "readwrite"
-    return _tensor("state", "state", spec.state, (*layers, "P", "HV", *tile), access, True)
+    lead = (*layers, "P", "HV")
+    scales = {"state_rows": spec.V, "state_channels": spec.K} if spec.scaled else {}
+    return [
+        _tensor("state", "state", spec.state, (*lead, *tile), access, True),
+        *(_tensor(name, "scale", "float32", (*lead, width), access, True) for name, width in scales.items()),
+    ]
 
 
 def _records(spec: KernelSpec, layers: tuple[str, ...]) -> list[TensorArg]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from kvbuffer_codegen.autotune.cases import Case, Tensors, cursor_case
+from kvbuffer_codegen.autotune.cases import SCALES, Case, Tensors, bytes_of, cursor_case, state_values
 from kvbuffer_codegen.ir.forms import FORMS, KernelSpec, cursor_spec
 from kvbuffer_codegen.ir.language import Recurrence
 from kvbuffer_codegen.ir.normal_form import NormalForm
@@ -37,6 +37,12 @@ TOLERANCES = {
     ),
     "float16": Tolerance(
         2**-10, "one rounding to 11 bits of significand is 2^-12 to 2^-11 of the value, and twice that is accepted"
+    ),
+    "int8": Tolerance(
+        2.0**-7, "half of a step of 1/127 of the largest value is 2^-8 of it, and twice that is accepted"
+    ),
+    "float8_e4m3fn": Tolerance(
+        2.0**-4, "half of the largest step, 32 of 448, is 0.036 of the largest value; 0.0625 is accepted"
     ),
     "pair": Tolerance(
         2**-15, "a high and a low bfloat16 hold 16 bits of a value, 2^-17 of it, beside a float32 sum's error"
@@ -120,9 +126,10 @@ def judge(case: Case, after: Tensors) -> Result:
             continue
         want = wanted[name]
         kept = want.isnan()
-        if not same_bits(got[kept], before[kept]):
+        if not same_bits(bytes_of(got)[kept], bytes_of(before)[kept]):
             return Result(errors, f"{name} was changed where {case.spec.form} must leave it")
-    values = _values(case.spec, {name: after[name].double() for name in wanted})
+    values = {name: x.double() for name, x in after.items() if name in wanted and name != "state"}
+    values = _values(case.spec, values | {"state": state_values(case.spec, after)})
     for name, want in _values(case.spec, wanted).items():
         errors[name] = relative_error(values[name], want, want.isnan(), _row_axes(case.spec, name))
         limit = _limit(case.spec, name)
@@ -134,8 +141,9 @@ def judge(case: Case, after: Tensors) -> Result:
 
 
 def _values(spec: KernelSpec, tensors: Tensors) -> Tensors:
-    """float64 tensors with the high and low parts of left vectors added up: a part by itself may round either way."""
-    made = dict(tensors)
+    """float64 tensors without scales, and with the high and low parts of left vectors added up: codes and parts by
+    themselves may round either way."""
+    made = {name: x for name, x in tensors.items() if name not in SCALES}
     for r, left in enumerate(spec.record_layout.lefts):
         if left.op == "add" and left.args[0].value in tensors:
             high, low = (made.pop(part.value) for part in left.args)

@@ -15,7 +15,7 @@ from kvbuffer_codegen.expressions import ExpressionError, names, parse
 
 SCHEMA = 1
 FORMS = ("step", "decode", "flush", "verify", "advance", "commit")
-DTYPES = ("float32", "bfloat16", "float16", "int32", "index")
+DTYPES = ("float32", "bfloat16", "float16", "int8", "float8_e4m3fn", "int32", "index")
 BINARY_SUFFIX = {"cuda": ".cubin", "cpu": ".so"}
 MAX_ARGUMENTS = 64
 
@@ -197,7 +197,7 @@ _ANYTHING = _object({}, more=True)
 _TENSOR = _object(
     {
         "name": _IDENTIFIER,
-        "role": _one_of("state", "record", "cursors", "index", "input", "parameter", "out"),
+        "role": _one_of("state", "scale", "record", "cursors", "index", "input", "parameter", "out"),
         "dtype": _one_of(*DTYPES),
         "shape": _list(_expression, 1, 6),
         "free_strides": _list(_integer(0, 5), 0, 6),
@@ -249,7 +249,7 @@ _MANIFEST = _object(
             )
         ),
         "io": _one_of("float32", "bfloat16", "float16"),
-        "state": _one_of("float32", "bfloat16", "float16"),
+        "state": _one_of("float32", "bfloat16", "float16", "int8", "float8_e4m3fn"),
         "records_mode": _one_of("exact", "bf16", "hilo"),
         "layout": _one_of("VK", "KV"),
         "dims": _object({"K": _integer(0), "V": _integer(0)}),

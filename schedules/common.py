@@ -12,11 +12,12 @@ from tilelang import tvm
 from tilelang.language.eager.builder import Builder
 
 from kvbuffer_codegen.ir import expr as ex
-from kvbuffer_codegen.ir.forms import DTYPES, KernelSpec
+from kvbuffer_codegen.ir.forms import STATES, KernelSpec
 from kvbuffer_codegen.ir.signature import BASE, FAULT, FAULT_SLOT, ScalarArg, TensorArg, signature
+from kvbuffer_codegen.ir.storage import FORMATS, HALF, LARGEST
 
-#: The largest finite value of a state dtype: what a state value out of range saturates to.
-LARGEST = {"float32": 3.4028234663852886e38, "bfloat16": 3.3895313892515355e38, "float16": 65504.0}
+#: TileLang's C target has no 8-bit floats.
+BITS = {"float8_e4m3fn": "uint8"}
 #: softplus(x) is x above this, as in torch.
 SOFTPLUS_LINEAR = 20.0
 
@@ -45,9 +46,10 @@ def build(spec: KernelSpec, body: Callable[[Any], None], *, scalars: tuple[str, 
 def declare(argument: TensorArg, spec: KernelSpec, symbols: dict[str, Any]) -> Any:
     """``argument`` as a strided buffer; sizes go to ``symbols``, strides are int64 variables ``<name>_s<axis>``.
 
-    An index argument, int32 or int64, is a table of int32 words: see :func:`index_words`.
+    An index argument, int32 or int64, is a table of int32 words: see :func:`index_words`. float8 is declared as its
+    bits, uint8: see :func:`decoded`.
     """
-    dtype, shape, free = argument.dtype, argument.shape, argument.free_strides
+    dtype, shape, free = BITS.get(argument.dtype, argument.dtype), argument.shape, argument.free_strides
     if dtype == "index":
         dtype, shape = "int32", (*shape, f"{argument.name}_words")
     sizes = [_size(size, spec, symbols) for size in shape]
@@ -75,7 +77,7 @@ def assumptions(spec: KernelSpec, arguments: Any) -> list[Any]:
     facts = []
     for argument in signature(spec):
         if isinstance(argument, TensorArg):
-            divisor = argument.align // (4 if argument.dtype == "index" else DTYPES.get(argument.dtype, 4))
+            divisor = argument.align // (4 if argument.dtype == "index" else STATES.get(argument.dtype, 4))
             strides = getattr(arguments, argument.name).strides
             facts += [T.truncmod(strides[axis], divisor) == 0 for axis in argument.free_strides if divisor > 1]
     return facts
@@ -184,3 +186,40 @@ def saturated(value: Any, dtype: str) -> Any:
     """``value`` within the finite range of ``dtype``."""
     largest = LARGEST[dtype]
     return T.min(T.max(value, number(-largest)), number(largest))
+
+
+def on_grid(value: Any, dtype: str, offset: Any = None) -> Any:
+    """``value``, a buffer element, as a value of a narrow ``dtype`` still in float32: ``ir.storage.on_grid``."""
+    f = FORMATS[dtype]
+    offset = T.float32(HALF) if offset is None else offset
+    if dtype == "int8":
+        rounded = T.floor(value + offset)
+    else:
+        exponent = T.reinterpret(value, "uint32") & T.uint32(0x7F800000)
+        spacing = T.max(exponent, T.uint32((127 + f.least) << 23)) - T.uint32(f.bits << 23)
+        inverse = T.reinterpret(T.uint32(254 << 23) - spacing, "float32")
+        rounded = T.floor(value * inverse + offset) * T.reinterpret(spacing, "float32")
+    return T.min(T.max(rounded, number(-f.largest)), number(f.largest))
+
+
+def encoded(value: Any, dtype: str) -> Any:
+    """A value that ``dtype``, an 8-bit one, has, as what memory holds."""
+    if dtype == "int8":
+        return T.cast(value, "int8")
+    bits = T.reinterpret(value, "uint32")
+    size = T.reinterpret(bits & T.uint32(0x7FFFFFFF), "float32")
+    small = T.cast(T.cast(size * T.float32(512), "int32"), "uint32")  # subnormal: in units of 2^-9
+    normal = ((bits & T.uint32(0x7FFFFFFF)) - T.uint32(120 << 23)) >> T.uint32(20)
+    sign = (bits >> T.uint32(24)) & T.uint32(0x80)
+    return T.cast(T.Select(size < T.float32(2.0**-6), small, normal) | sign, "uint8")
+
+
+def decoded(code: Any, dtype: str) -> Any:
+    """What memory holds of a state value, as float32, scales aside."""
+    if dtype not in BITS:
+        return T.cast(code, "float32")
+    bits = T.cast(code, "uint32")
+    size = bits & T.uint32(0x7F)
+    small = T.reinterpret(T.cast(T.cast(size, "int32"), "float32") * T.float32(2.0**-9), "uint32")
+    normal = (size << T.uint32(20)) + T.uint32(120 << 23)
+    return T.reinterpret(T.Select(size < 8, small, normal) | ((bits & T.uint32(0x80)) << T.uint32(24)), "float32")

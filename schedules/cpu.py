@@ -121,6 +121,10 @@ class Cell:
             )
             for i in range(len(self.layout.rights))
         ]
+        if self.spec.scaled:
+            self.row_scale, self.row_inverse = _floats("row_scale", V), _floats("row_inverse", V)
+            self.channel_scale, self.channel_inverse = _floats("channel_scale", K), _floats("channel_inverse", K)
+            self.tile = _floats("tile", self.lines, self.width)
         if tokens:
             self._allocate_tokens(K, V, tokens)
 
@@ -184,7 +188,8 @@ class Cell:
         return (*self.lead, self.slot[0], self.head[0], *tile)
 
     def state(self, line: Any, x: Any) -> Any:
-        return T.cast(self.arguments.state[self.state_at(line, x)], "float32")
+        """An element of the tile in float32; of an 8-bit state, its code."""
+        return common.decoded(self.arguments.state[self.state_at(line, x)], self.spec.state)
 
     @staticmethod
     def per_cache_line(tensor: Any) -> int:
@@ -320,6 +325,13 @@ class Cell:
         factors += [self.keep_v[v]] if v is not None and decays.log_decay_value is not None else []
         return _product(factors)
 
+    def checkpoint(self, *, k: Any = None, v: Any = None) -> Any:
+        """:meth:`weight`, times the scale that an 8-bit state has there: what the checkpoint's elements are worth."""
+        weight = self.weight(k=k, v=v)
+        if not self.spec.scaled:
+            return weight
+        return weight * (self.channel_scale[k] if v is None else self.row_scale[v])
+
     def channels(self, line: Any, x: Any) -> tuple[Any, Any]:
         """(v, k) of a state element, v within the block."""
         return (line, x) if self.spec.layout == "VK" else (x, line)
@@ -327,7 +339,7 @@ class Cell:
     def kept(self, line: Any, x: Any) -> Any:
         """A state element decayed over the gathered records."""
         v, k = self.channels(line, x)
-        return self.state(line, x) * self.weight(k=k) * self.weight(v=v)
+        return self.state(line, x) * self.checkpoint(k=k) * self.checkpoint(v=v)
 
     def gathered(self, group: Any, line: Any, x: Any) -> Any:
         """What one group of gathered records adds to a state element."""
@@ -359,7 +371,7 @@ def byte_offset(tensor: Any, at: tuple[Any, ...]) -> Any:
 
 
 def _bytes(tensor: Any) -> int:
-    return 2 if str(tensor.dtype).endswith("16") else 4
+    return tvm.DataType(tensor.dtype).bits // 8
 
 
 def _local(name: str, shape: tuple[int, ...], dtype: str) -> Any:

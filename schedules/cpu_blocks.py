@@ -229,7 +229,7 @@ def stream(c: Any) -> None:
         decay_keep(c)
     for read in c.reads:
         for t, k in T.grid(c.T, c.K):
-            read.past[t, k] = read.y[t, k] * c.weight(k=k)
+            read.past[t, k] = read.y[t, k] * c.checkpoint(k=k)
     for block in T.serial(c.lines // c.rows):
         prefetch_records(c, block * c.records_per_block, (block + 1) * c.records_per_block)
         if c.spec.layout == "VK":
@@ -247,8 +247,8 @@ def stream(c: Any) -> None:
 
 @T.macro
 def add_to_read(c: Any, pair: Any, v: Any, value: Any) -> None:
-    """h of a (read, token) += ``value`` times the decay over V."""
-    c.reads[pair[0]].h[pair[1], v] = c.reads[pair[0]].h[pair[1], v] + value * c.weight(v=v)
+    """h of a (read, token) += ``value``, a product with the checkpoint, times what that is worth over V."""
+    c.reads[pair[0]].h[pair[1], v] = c.reads[pair[0]].h[pair[1], v] + value * c.checkpoint(v=v)
 
 
 @T.macro

@@ -24,6 +24,7 @@ from kvbuffer_codegen.schedules.cpu_blocks import (
     update,
 )
 from kvbuffer_codegen.schedules.cpu_row import find_length, find_row, zero_outputs
+from kvbuffer_codegen.schedules.cpu_scaled import fold_scaled, load_scales, update_scaled
 from kvbuffer_codegen.schedules.space import CpuSchedule
 
 
@@ -73,10 +74,15 @@ def tokens(c: Any) -> None:
     if c.folds[0] == 1:
         prefetch_records(c, 0, c.n[0])
         gather_records(c)
-        fold(c)
+        if c.spec.scaled:
+            fold_scaled(c)
+        else:
+            fold(c)
     else:
         clear_reads(c)
         if c.blank[0] == 0:
+            if c.spec.scaled:
+                load_scales(c)
             stream(c)
         gather_records(c)
         read_records(c)
@@ -84,4 +90,7 @@ def tokens(c: Any) -> None:
     if FORMS[c.spec.form].appends:
         append(c)
     else:
-        update(c)
+        if c.spec.scaled:
+            update_scaled(c)
+        else:
+            update(c)

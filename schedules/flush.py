@@ -12,6 +12,7 @@ from kvbuffer_codegen.schedules import gpu as cuda
 from kvbuffer_codegen.schedules.cpu import Cell
 from kvbuffer_codegen.schedules.cpu_blocks import fold, gather_records, prefetch_records, stage_parameters
 from kvbuffer_codegen.schedules.cpu_row import find_row
+from kvbuffer_codegen.schedules.cpu_scaled import fold_scaled
 from kvbuffer_codegen.schedules.space import CpuSchedule, TargetLike
 from kvbuffer_codegen.schedules.space_gpu import GpuSchedule
 
@@ -29,7 +30,10 @@ def cpu(spec: KernelSpec, schedule: CpuSchedule) -> Program:
                 prefetch_records(cell, 0, cell.n[0])
                 stage_parameters(cell)
                 gather_records(cell)
-                fold(cell)
+                if spec.scaled:
+                    fold_scaled(cell)
+                else:
+                    fold(cell)
 
     func = common.build(spec, body, scalars=("cell",))
     return Program(func, spec.name, f"Y * B * HV * {schedule.splits}")

@@ -106,6 +106,8 @@ class CpuSchedule(Schedule):
         """Whether the fields divide what they split."""
         if spec.V % self.splits or spec.K % self.lanes:
             return False
+        if spec.scaled and self.splits > 1:  # a channel's scale is a maximum over all of V
+            return False
         streamed = spec.V // self.splits if spec.layout == "VK" else spec.K
         return streamed % self.rows == 0
 

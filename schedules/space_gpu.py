@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
-from kvbuffer_codegen.ir.forms import DTYPES, FORMS, KernelSpec
+from kvbuffer_codegen.ir.forms import FORMS, STATES, KernelSpec
 from kvbuffer_codegen.schedules.space import CURSOR_FORMS, Schedule, TargetLike
 
 WARP = 32
@@ -77,11 +77,15 @@ class GpuSchedule(Schedule):
 
         def preference(s: Self) -> tuple[Any, ...]:
             g = Geometry(spec, s)
-            wide = spec.layout == "VK" or g.rows * DTYPES[spec.state] >= 16  # bytes of an access
+            wide = spec.layout == "VK" or g.rows * STATES[spec.state] >= 16  # bytes of an access
             shape = (wide, g.state <= most, not g.masked_columns, s.lanes == 16, s.threads == threads, g.state)
             return (*shape, -abs(s.ctas_per_sm - ctas))
 
-        return max(cls.legal(spec, target), key=preference)
+        legal = cls.legal(spec, target)
+        if not legal:
+            what = f"state={spec.state}, K={spec.K}, V={spec.V}"
+            raise ValueError(f"{what}: no CUDA schedule; accepted: float32, bfloat16 and float16 states of any size")
+        return max(legal, key=preference)
 
     @classmethod
     def space(cls) -> dict[str, Any]:
@@ -128,7 +132,7 @@ class Geometry:
     def piece(self) -> int:
         """Contiguous columns of a lane: 16 bytes of state in layout VK, four columns (of keys) in KV, one where K
         allows no more."""
-        wanted = 16 // DTYPES[self.spec.state] if self.spec.layout == "VK" else 4
+        wanted = 16 // STATES[self.spec.state] if self.spec.layout == "VK" else 4
         return wanted if self.K % wanted == 0 else 1
 
     @property
@@ -238,7 +242,7 @@ class Geometry:
 
     def fits(self, shared_limit: int) -> bool:
         s = self.schedule
-        if s.threads % WARP or WARP % s.lanes or s.block_v % self.groups:
+        if self.spec.scaled or s.threads % WARP or WARP % s.lanes or s.block_v % self.groups:
             return False
         registers = 65536 // (s.threads * s.ctas_per_sm)
         return (

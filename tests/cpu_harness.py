@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from kvbuffer_codegen import expressions
 from kvbuffer_codegen.compiler.build import emit
 from kvbuffer_codegen.compiler.toolchain import compile_source, find_compiler
+from kvbuffer_codegen.ir import forms, storage
 from kvbuffer_codegen.ir import signature as sg
 from kvbuffer_codegen.ir.forms import FORMS, KernelSpec
-from kvbuffer_codegen.ir.forms_numpy import Row
+from kvbuffer_codegen.ir.forms_numpy import Row, StoredRow
 from kvbuffer_codegen.ir.signature import BASE, COUNT, FAULT, KV_ONLY, WINDOW, TensorArg, signature
 from kvbuffer_codegen.schedules import space
 from kvbuffer_codegen.schedules.space import Schedule
@@ -27,6 +29,7 @@ from kvbuffer_codegen.schedules.targets import target
 
 CPU = target("cpu")
 NUMPY = {"float32": np.float32, "float16": np.float16, "bfloat16": np.uint16, "int32": np.int32}
+NUMPY |= {"int8": np.int8, "float8_e4m3fn": np.uint8}
 
 
 def to_bfloat16(x: Any) -> Any:
@@ -37,14 +40,24 @@ def to_bfloat16(x: Any) -> Any:
 
 
 def encode(x: Any, dtype: str) -> Any:
+    if dtype in forms.SCALED:  # poison
+        return np.full(np.shape(x), 77, NUMPY[dtype])
     return to_bfloat16(x) if dtype == "bfloat16" else np.asarray(x).astype(NUMPY[dtype])
 
 
 def decode(x: Any, dtype: str) -> Any:
     """Stored values as float64."""
+    if dtype == "float8_e4m3fn":
+        return torch.from_numpy(x).view(torch.float8_e4m3fn).double().numpy()
     if dtype == "bfloat16":
         return (x.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
     return x.astype(np.float64)
+
+
+def codes_of(values: Any, dtype: str) -> Any:
+    """What memory holds of values that an 8-bit dtype has."""
+    made = torch.from_numpy(values).to(getattr(torch, dtype))
+    return made.view(torch.int8 if dtype == "int8" else torch.uint8).numpy()
 
 
 def rounded(x: Any, dtype: str) -> Any:
@@ -112,17 +125,19 @@ ROUNDING = {"float32": 2.0**-23, "bfloat16": 2.0**-8, "float16": 2.0**-11}
 #: The same of a left vector in the ring, by records; a pair holds 16 bits.
 LEFTS = {"exact": 2.0**-23, "bf16": 2.0**-8, "hilo": 2.0**-16}
 #: A state rounded to the other side moves a read by one unit in the last place of a few of its K terms.
-FLIPPED = {"float32": 0.0, "bfloat16": 2.0**-9, "float16": 2.0**-12}
+FLIPPED = {"float32": 0.0, "bfloat16": 2.0**-9, "float16": 2.0**-12, "int8": 2.0**-8, "float8_e4m3fn": 2.0**-5}
 
 
-class RoundedRow(Row):
-    """The float64 row, with the state in its storage format after a fold."""
+class RoundedRow(StoredRow):
+    """The float64 row with the state in its storage format. An 8-bit state that a kernel has left is taken as it is,
+    as its codes may have been rounded either way; ``exact`` is what was stored."""
 
-    def flush(self) -> None:
-        super().flush()
-        if self.state is not None:
-            limit = {"float32": 3.4e38, "bfloat16": 3.38e38, "float16": 65504.0}[self.spec.state]
-            self.state = rounded(np.clip(self.state, -limit, limit), self.spec.state)
+    left: Any = None
+    exact: Any = None
+
+    def stored(self, state: Any) -> Any:
+        self.exact = state
+        return super().stored(state) if self.left is None else self.left()
 
 
 def strided(shape: tuple[int, ...], dtype: str, wide: bool, fill: float = np.nan) -> tuple[Any, Any]:
@@ -231,8 +246,12 @@ class Case:
                     with np.errstate(over="ignore"):
                         self.at(f.name, ring, (self.bases[b] + j) % self.R)[...] = encode(value, self.dtype(f))
             if not self.flags[b]:
+                if spec.scaled:
+                    made = storage.scaled(state, spec.state)
+                    state = codes_of(made.codes, spec.state)
+                    self.layer("state_rows")[slot], self.layer("state_channels")[slot] = made.rows, made.channels
                 tile = state if spec.layout == "VK" else state.swapaxes(1, 2)
-                self.layer("state")[slot] = encode(tile, spec.state)
+                self.layer("state")[slot] = tile if spec.scaled else encode(tile, spec.state)
 
     def _fill_inputs(self) -> None:
         self.tokens = [[self.token() for _ in range(self.T)] for _ in range(self.B)]
@@ -264,8 +283,13 @@ class Case:
         return made
 
     def state(self, b: int) -> Any:
-        x = decode(np.ascontiguousarray(self.layer("state")[self.slots[b]]), self.spec.state)
-        return x if self.spec.layout == "VK" else x.swapaxes(1, 2)
+        slot = self.slots[b]
+        x = decode(np.ascontiguousarray(self.layer("state")[slot]), self.spec.state)
+        x = x if self.spec.layout == "VK" else x.swapaxes(1, 2)
+        if not self.spec.scaled:
+            return x
+        rows, channels = self.layer("state_rows")[slot], self.layer("state_channels")[slot]
+        return storage.Scaled(x, rows.astype(np.float64), channels.astype(np.float64)).values
 
     def row(self, b: int) -> RoundedRow:
         row = RoundedRow(self.spec, None if self.flags[b] else self.state(b), self.parameters)
@@ -274,15 +298,18 @@ class Case:
 
     def run(self, schedule: Schedule | None = None) -> Case:
         """Call the kernel and check everything it left behind."""
-        expected = [self.expect(b) if self.slots[b] >= 0 else None for b in range(self.B)]
+        rows = [self.row(b) if self.slots[b] >= 0 else None for b in range(self.B)]
         kernel(self.spec, schedule)(**self.given)
-        self.check(expected)
+        self.check([row and self.expect(b, row) for b, row in enumerate(rows)])
         return self
 
-    def expect(self, b: int) -> tuple[Any, Any, list[dict[str, Any]]]:
-        """Outputs, state (None where it is not written) and appended records of row ``b``."""
-        row, form, t = self.row(b), self.spec.form, self.lengths[b]
+    def expect(self, b: int, row: RoundedRow) -> tuple[Any, Any, list[dict[str, Any]]]:
+        """Outputs, state (None where it is not written) and appended records of row ``b``, as it was before the
+        call."""
+        form, t = self.spec.form, self.lengths[b]
         outputs, records = [], []
+        if self.spec.scaled and form != "step":
+            row.left = lambda: self.state(b)
         if form == "flush":
             row.flush()
         elif form == "step":
@@ -292,7 +319,7 @@ class Case:
             records = row.records[-1:]
         else:
             outputs, records = row.verify(self.tokens[b][:t]), row.window
-        return outputs, row.state if row.folds or form == "step" else None, records
+        return outputs, row.exact if row.folds or form == "step" else None, records
 
     def check(self, expected: list[Any]) -> None:
         spec = self.spec
@@ -306,8 +333,9 @@ class Case:
             _, state, records = wanted
             lead = (0,) if spec.form == "flush" else ()
             if state is not None:
-                views["state"][(*lead, self.slots[b])] = True
-                assert_close(self.state(b), state, f"state of row {b}", ROUNDING[spec.state], self._loose(b))
+                for name in ("state", "state_rows", "state_channels") if spec.scaled else ("state",):
+                    views[name][(*lead, self.slots[b])] = True
+                self._check_state(b, state)
             for i, record in enumerate(records):
                 at = (self.rings[b], (self.bases[b] + self.counts[b] + i) % self.R)
                 got = self.record(b, self.counts[b] + i)
@@ -325,6 +353,26 @@ class Case:
                     assert_close(*vectors, f"left {r} of row {b}, token {i}", LEFTS[spec.records], self._loose(b))
         self._check_cursors(expected)
         self._check_untouched(views)
+
+    def _check_state(self, b: int, exact: Any) -> None:
+        """The state as stored against what was stored: at most half a unit off, and where a step has folded a code or
+        two that went the other way; scales as chosen from it."""
+        spec, got = self.spec, self.state(b)
+        if not spec.scaled:
+            limit = storage.LARGEST[spec.state]
+            assert_close(got, np.clip(exact, -limit, limit), f"state of row {b}", ROUNDING[spec.state], self._loose(b))
+            return
+        made = storage.scaled(exact, spec.state)
+        scales = self.layer("state_rows")[self.slots[b]], self.layer("state_channels")[self.slots[b]]
+        assert_close(scales[0], made.rows, f"row scales of row {b}", 2.0**-22, self._loose(b))
+        assert_close(scales[1], made.channels, f"channel scales of row {b}", 2.0**-22, self._loose(b))
+        units = 1 + 2 * (spec.form == "step" and self.counts[b] > 0)
+        spacing = np.maximum(np.abs(made.codes) / 8, 2.0**-9) if spec.state == "float8_e4m3fn" else 1.0
+        allowed = units * 0.501 * spacing * made.rows[..., :, None] * made.channels[..., None, :]
+        off = np.abs(got - exact) - allowed
+        assert np.max(off) <= ARITHMETIC * np.abs(exact).max(), (
+            f"state of row {b}: off by {np.max(off)} beyond rounding"
+        )
 
     def _loose(self, b: int) -> float:
         return ARITHMETIC + FLIPPED[self.spec.state]

@@ -362,3 +362,18 @@ def test_narrow_records(form: str, records: str) -> None:
 @pytest.mark.parametrize(("form", "records"), list(itertools.product(RECURRENT, ["bf16", "hilo"])))
 def test_narrow_records_of_the_family(recurrence: Any, form: str, records: str) -> None:
     Case(spec(form, recurrence, records=records)).run()
+
+
+@pytest.mark.parametrize(
+    ("form", "state", "layout"), [("verify", "int8", "VK"), ("decode", "float8_e4m3fn", "KV"), ("step", "int8", "KV")]
+)
+def test_scaled_state(form: str, state: str, layout: str) -> None:
+    Case(spec(form, io="bfloat16", state=state, layout=layout, kv_only=8), B=8).run()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recurrence", EVERY, ids=lambda r: r.name)
+@pytest.mark.parametrize(("form", "layout"), list(itertools.product(RECURRENT, ["VK", "KV"])))
+def test_scaled_state_of_the_family(recurrence: Any, form: str, layout: str) -> None:
+    for state, io in (("int8", "float16"), ("float8_e4m3fn", "float32")):
+        Case(spec(form, recurrence, state=state, layout=layout, io=io, records="hilo", K=20, V=12)).run()

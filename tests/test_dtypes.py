@@ -6,16 +6,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from inventions import EVERY
+from runtime_kit import Streams, error, make_pool
 
 from kvbuffer_codegen import checking
 from kvbuffer_codegen.autotune.cases import Case
-from kvbuffer_codegen.ir import cost, oracle
+from kvbuffer_codegen.ir import cost, oracle, storage
 from kvbuffer_codegen.ir.forms import FORMS, KernelSpec
-from kvbuffer_codegen.ir.forms_numpy import Row
+from kvbuffer_codegen.ir.forms_numpy import Row, StoredRow
 from kvbuffer_codegen.ir.recurrences import gated_delta_rule
 from kvbuffer_codegen.runtime.reference import ReferenceKernel
+from kvbuffer_codegen.runtime.storage import on_grid, stored, values
 
+pytestmark = [pytest.mark.filterwarnings("ignore:No .* kernel"), pytest.mark.usefixtures("one_thread")]
 TOKEN_FORMS = [name for name, form in FORMS.items() if not form.cursors_only]
 
 
@@ -102,3 +106,137 @@ def test_judge_sees_records_that_were_not_narrowed() -> None:
     exact(*checking.arguments_of(spec_of("flush"), given))
     given["record_left0"] = case.before["record_left0"]
     assert "state" in checking.judge(case, given).reason
+
+
+# -- 8-bit states ----------------------------------------------------------------------------------------------------
+
+SCALED = ("int8", "float8_e4m3fn")
+
+
+@pytest.mark.parametrize("state", SCALED)
+def test_scaled_tiles(state: str) -> None:
+    """Half a step of error at most, scales that fit, strong channels that cost the others nothing, exact zeros."""
+    tile = np.random.default_rng(0).standard_normal((3, 20, 16))
+    tile[:, :, 3] *= 1000.0
+    tile[1, 4], tile[1, :, 5], tile[2] = 0.0, 0.0, 0.0
+    made = storage.scaled(tile, state)
+    top = storage.FORMATS[state].largest
+    step = 1.0 if state == "int8" else np.maximum(np.abs(made.codes) / 8, 2.0**-9)
+    assert np.all(np.abs(made.values - tile) <= 0.5001 * step * made.rows[..., None] * made.channels[..., None, :])
+    assert np.abs(made.codes).max() == top
+    assert np.all(made.channels[0] == np.abs(tile[0]).max(0).astype(np.float32))
+    assert not made.values[1, 4].any()
+    assert not made.values[1, :, 5].any()
+    assert not made.values[2].any()
+    others = np.arange(16) != 3
+    error = np.linalg.norm((made.values - tile)[0][:, others]) / np.linalg.norm(tile[0][:, others])
+    rows_only = np.abs(tile[0]).max(-1, keepdims=True) / top
+    worse = np.rint(tile[0] / rows_only) * rows_only if state == "int8" else np.zeros_like(tile[0])
+    assert error < 0.05 < np.linalg.norm((worse - tile[0])[:, others]) / np.linalg.norm(tile[0][:, others])
+
+
+def test_float8_grid_is_that_of_torch() -> None:
+    """Every value of e4m3, and what lies between them, to the neighbour that torch picks; ties aside."""
+    codes = torch.arange(256, dtype=torch.uint8).view(torch.float8_e4m3fn).double().numpy()
+    codes = np.unique(codes[np.isfinite(codes)])
+    between = np.concatenate([codes[:-1] * (1 - f) + codes[1:] * f for f in (0.0, 0.3, 0.499, 0.501, 0.9)])
+    wanted = torch.from_numpy(between).float().to(torch.float8_e4m3fn).double().numpy()
+    assert np.array_equal(storage.on_grid(between, "float8_e4m3fn"), wanted)
+    assert np.array_equal(on_grid(torch.from_numpy(between).float(), "float8_e4m3fn").double().numpy(), wanted)
+
+
+@pytest.mark.parametrize("state", SCALED)
+def test_torch_and_numpy_store_the_same(state: str) -> None:
+    tile = np.random.default_rng(1).standard_normal((4, 12, 16)).astype(np.float32)
+    tile *= np.exp(3 * np.random.default_rng(2).standard_normal((4, 1, 16))).astype(np.float32)
+    tile[0, 0, 0], tile[1, 2, 3], tile[2] = np.inf, -3e38, 1e-35
+    made, wanted = stored(torch.from_numpy(tile), getattr(torch, state)), storage.scaled(tile, state)
+    assert torch.isfinite(values(made)).all()
+    np.testing.assert_allclose(made["state_rows"].numpy(), wanted.rows, rtol=1e-6)
+    np.testing.assert_allclose(made["state_channels"].numpy(), wanted.channels, rtol=1e-6)
+    differ = made["state"].double().numpy() != wanted.codes
+    assert differ.mean() < 0.002, "codes may differ where float32 rounds across a half"
+
+
+@pytest.mark.parametrize("state", SCALED)
+@pytest.mark.parametrize("form", TOKEN_FORMS)
+def test_scaled_states_in_the_reference(form: str, state: str) -> None:
+    for recurrence in EVERY:
+        spec = spec_of(form, recurrence, state=state, layout="KV" if form == "step" else "VK", kv_only=5)
+        assert by_reference(spec, recurrence) == ""
+
+
+def pool_of(state: str) -> Any:
+    return make_pool(state=state, io="bfloat16", layout="KV" if state == "int8" else "VK", kv_only=6)
+
+
+@pytest.mark.parametrize("state", SCALED)
+def test_life_of_a_row_with_a_scaled_state(backend: str, state: str) -> None:
+    """load, decode over several folds, fork, flush, materialize, verify, step, reset: what is stored is the float64
+    model's within a few steps, and a fork goes on bit for bit."""
+    pool = pool_of(state)
+    streams = Streams(pool, 1, 12, zero=True)
+    a, b = pool.alloc(), pool.alloc()
+    states = torch.randn(2, 4, 16, 16, generator=torch.Generator().manual_seed(1))
+    states[..., 3] *= 40
+    pool.load(a, states)
+    limit = {"int8": 0.01, "float8_e4m3fn": 0.07}[state]
+    kept = storage.stored(states.numpy(), state)
+    assert np.isclose(pool.materialize(a), kept, rtol=1e-5).mean() > 0.99, "a code may go the other way"
+    assert 1e-4 < error(pool.materialize(a), states.double().numpy()) < limit
+    rows = []
+    for layer in range(2):
+        spec = KernelSpec("decode", gated_delta_rule.normal_form, 16, 16, 2, io="bfloat16", state=state, buffer=4)
+        rows.append(StoredRow(spec, kept[layer], {n: streams.inputs[n][layer].numpy() for n in ("A_log", "dt_bias")}))
+
+    def token(layer: int, t: int) -> dict[str, Any]:
+        return {n: x[layer, 0, t].float().numpy() for n, x in streams.inputs.items() if n not in ("A_log", "dt_bias")}
+
+    def feed(slots: list[int], tokens: range, form: str) -> Any:
+        for t in tokens:
+            for layer in range(2):
+                given = streams.layer(layer, [(0, t)] * len(slots))
+                out = getattr(pool, form)(layer, torch.tensor(slots), **given)
+                wanted = getattr(rows[layer], form)(token(layer, t))
+                assert error(out[0].float(), wanted) < 3 * limit
+            pool.advance(torch.tensor(slots))
+        return out
+
+    feed([a], range(6), "decode")
+    pool.fork(a, b)
+    out = feed([a, b], range(6, 10), "decode")
+    assert torch.equal(out[0], out[1])
+    assert torch.equal(pool.materialize(a), pool.materialize(b))
+    out = feed([a, b], range(10, 12), "step")
+    pool.flush(torch.tensor([a]))
+    assert torch.equal(pool.materialize(a), pool.materialize(b))
+    assert error(pool.materialize(a), np.stack([row.state for row in rows])) < 2 * limit
+    pool.reset(a)
+    assert not pool.materialize(a).any()
+    assert pool.materialize(b).any()
+
+
+@pytest.mark.parametrize("state", SCALED)
+def test_scaled_states_saturate(backend: str, state: str) -> None:
+    """Infinities and what overflows float32 in a fold become the largest value; a row of zeros stays zero."""
+    pool = pool_of(state)
+    slot = pool.alloc()
+    states = torch.zeros(2, 4, 16, 16)
+    states[0, 0, 0, 0], states[0, 1, 2] = float("inf"), -3e38
+    pool.load(slot, states)
+    kept = pool.materialize(slot)
+    assert torch.isfinite(kept).all()
+    assert kept[0, 0, 0, 0] > 1e38
+    assert kept[0, 1, 2].max() < -1e38
+    streams = Streams(pool, 1, 1, zero=True)
+    given = streams.layer(0, [(0, 0)])
+    given["v"] = given["v"] * 1e38
+    given["v"][:, :, 7], given["b"] = 0.0, torch.full_like(given["b"], 9.0)
+    pool.reset(slot)
+    for layer in range(2):
+        pool.step(layer, torch.tensor([slot]), **given)
+    pool.advance(torch.tensor([slot]))
+    kept = pool.materialize(slot)
+    assert torch.isfinite(kept).all()
+    assert kept.abs().max() > 1e36
+    assert not kept[:, :, 7].any()

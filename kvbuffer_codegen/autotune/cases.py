@@ -19,8 +19,8 @@ import numpy.typing as npt
 import torch
 
 from kvbuffer_codegen.ir import expr as ex
-from kvbuffer_codegen.ir import oracle
-from kvbuffer_codegen.ir.forms import FORMS, KernelSpec, ring_rows
+from kvbuffer_codegen.ir import oracle, storage
+from kvbuffer_codegen.ir.forms import FORMS, STATES, KernelSpec, ring_rows
 from kvbuffer_codegen.ir.forms_numpy import Row, Token
 from kvbuffer_codegen.ir.language import Argument, Recurrence
 from kvbuffer_codegen.ir.records import Field
@@ -28,7 +28,8 @@ from kvbuffer_codegen.ir.signature import BASE, COUNT, KV_ONLY, SKIPPED, WINDOW
 
 F64 = npt.NDArray[np.float64]
 Tensors = dict[str, Any]
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+DTYPES = {name: getattr(torch, name) for name in STATES}
+SCALES = ("state_rows", "state_channels")  #: of an 8-bit state
 LAYERS = 2  #: of a flush case
 
 
@@ -97,6 +98,35 @@ def decay_signs(recurrence: Recurrence) -> dict[str, Callable[[F64], F64]]:
     return {}
 
 
+def bytes_of(x: torch.Tensor) -> torch.Tensor:
+    """torch indexes no float8 tensor, but its bytes."""
+    return x.view(torch.uint8) if x.dtype.itemsize == 1 else x
+
+
+def tile_tensors(spec: KernelSpec, values: F64) -> Tensors:
+    """``values`` [..., V, K], as an 8-bit or wider state has them, in the tensors that hold them."""
+    if spec.scaled:
+        made = storage.scaled(values, spec.state)
+        tensors = {"state": made.codes, "state_rows": made.rows, "state_channels": made.channels}
+    else:
+        tensors = {"state": values}
+    dtypes = {"state": DTYPES[spec.state]}
+    made_tensors = {n: torch.from_numpy(x).to(dtypes.get(n, torch.float32)) for n, x in tensors.items()}
+    if spec.layout == "KV":
+        made_tensors["state"] = made_tensors["state"].transpose(-1, -2).contiguous()
+    return made_tensors
+
+
+def state_values(spec: KernelSpec, tensors: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """What the state in ``tensors`` is worth, float64, in its layout."""
+    state = tensors["state"].float().double()  # float8 widens by way of float32 alone
+    if not spec.scaled:
+        return state
+    rows, channels = (tensors[name].double() for name in SCALES)
+    over_v, over_k = (-1, -2) if spec.layout == "VK" else (-2, -1)
+    return state * rows.unsqueeze(over_v) * channels.unsqueeze(over_k)
+
+
 class Stream:
     """The tokens of all rows of one layer, ``B`` rows of ``H`` key heads side by side: what was before a call, and
     its own.
@@ -107,7 +137,7 @@ class Stream:
         B = len(rows)
         self.tokens = max(r.count for r in rows) + max(spec.tokens, 1)
         self.inputs = {a.name: self._draw(a, B, rng) for a in recurrence.arguments}
-        start = rounded(rng.standard_normal((B, self.HV, spec.V, spec.K)) * 0.5, spec.state)
+        start = storage.stored(rng.standard_normal((B, self.HV, spec.V, spec.K)) * 0.5, spec.state)
         start[[i for i, r in enumerate(rows) if r.kv_only]] = 0.0
         self.start = start
         self.history = self.records(start, 0, self.tokens)
@@ -237,13 +267,12 @@ class Case:
 
     def _layer(self, stream: Stream, live: list[tuple[int, Plan]]) -> Tensors:
         spec = self.spec
-        tile = torch.from_numpy(stream.start).to(DTYPES[spec.state])
-        tile = tile if spec.layout == "VK" else tile.transpose(-1, -2).contiguous()
-        state = torch.full((self.P, *tile.shape[1:]), torch.nan, dtype=tile.dtype)
-        for b, r in live:
-            if not r.kv_only:
-                state[r.slot] = tile[b]
-        made: Tensors = {"state": state}
+        made: Tensors = {}
+        for name, x in tile_tensors(spec, stream.start).items():
+            made[name] = torch.full((self.P, *x.shape[1:]), torch.nan).to(x.dtype)
+            for b, r in live:
+                if not r.kv_only:
+                    bytes_of(made[name])[r.slot] = bytes_of(x)[b]
         for f in spec.record_layout.fields:
             values = torch.from_numpy(np.stack([record[f.name] for record in stream.history]))
             values = values.to(DTYPES[f.stored(spec.io)])
@@ -274,16 +303,17 @@ class Case:
     # --- the truth, given what a kernel left
 
     def wanted(self, after: Mapping[str, torch.Tensor]) -> Tensors:
-        """float64 values of every tensor that a kernel may write, NaN where it must leave what was there.
+        """float64 values of every tensor that a kernel may write, NaN where it must leave what was there; of an 8-bit
+        state what it is worth, and 0 where a scale may be written.
 
         The tokens of a row that folds read the state as stored, so their truth runs on from the state in ``after``.
         """
         spec, form = self.spec, FORMS[self.spec.form]
-        made = {name: torch.full_like(self.before[name], torch.nan, dtype=torch.float64) for name in self._written()}
+        made = {name: torch.full(self.before[name].shape, torch.nan, dtype=torch.float64) for name in self._written()}
+        left = state_values(spec, after)
         for y, stream in enumerate(self.streams):
             view = {name: x[y] if spec.form == "flush" else x for name, x in made.items()}
-            stored = after["state"][y] if spec.form == "flush" else after["state"]
-            self._want_layer(stream, view, stored.double())
+            self._want_layer(stream, view, left[y] if spec.form == "flush" else left)
         if form.window:
             made["cursors"] = self.before["cursors"].double()
             for r in self.rows:
@@ -293,7 +323,8 @@ class Case:
 
     def _written(self) -> list[str]:
         form = FORMS[self.spec.form]
-        names = ["state"] + ([f.name for f in self.spec.record_layout.fields] if form.appends else [])
+        names = ["state", *(SCALES if self.spec.scaled else ())]
+        names += [f.name for f in self.spec.record_layout.fields] if form.appends else []
         return names + (["out"] if form.tokens else [])
 
     def _want_layer(self, stream: Stream, view: Tensors, stored: torch.Tensor) -> None:
@@ -303,11 +334,17 @@ class Case:
             if spec.layout == "VK"
             else (lambda x: torch.from_numpy(x).transpose(-1, -2))
         )
+
+        def write(slot: int, value: F64) -> None:
+            view["state"][slot] = tile(value)
+            for name in SCALES if spec.scaled else ():
+                view[name][slot] = 0.0
+
         current = stream.states.copy()
         live = [(b, r) for b, r in enumerate(self.rows) if r.slot >= 0]
         for b, r in live:
             if r.folds(spec) and spec.form != "step":
-                view["state"][r.slot] = tile(stream.states[b])
+                write(r.slot, stream.states[b])
                 current[b] = (stored[r.slot] if spec.layout == "VK" else stored[r.slot].transpose(-1, -2)).numpy()
         if not form.tokens:
             return
@@ -322,7 +359,7 @@ class Case:
                 for name, values in records[i].items() if form.appends else ():
                     view[name][r.ring, (r.base + r.count + i) % self.R] = torch.tensor(values[b])
             if form.writes_state:
-                view["state"][r.slot] = tile(states[0, b])
+                write(r.slot, states[0, b])
 
 
 def cursor_case(form: str, seed: int = 0) -> tuple[Tensors, torch.Tensor]:

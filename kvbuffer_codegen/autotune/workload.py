@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from kvbuffer_codegen.autotune.cases import DTYPES, Stream, Tensors
+from kvbuffer_codegen.autotune.cases import DTYPES, SCALES, Stream, Tensors, tile_tensors
 from kvbuffer_codegen.autotune.cases import Plan as RowPlan
 from kvbuffer_codegen.ir import cost
 from kvbuffer_codegen.ir.forms import FORMS, KernelSpec, cursor_spec, ring_rows
@@ -130,8 +130,10 @@ def _shared(spec: KernelSpec, recurrence: Recurrence, P: int, H: int, device: to
         tile = torch.from_numpy(np.concatenate([x] * repeats)[:heads]).to(DTYPES[dtype]).to(device)
         return tile.expand(*lead, *tile.shape).contiguous()
 
-    start = stream.start[0] if spec.layout == "VK" else stream.start[0].swapaxes(-1, -2)
-    made = {"state": spread(start, spec.state, H * spec.ratio, P)}
+    made = {}
+    for name, x in tile_tensors(spec, stream.start[0]).items():
+        dtype = "float32" if name in SCALES else spec.state
+        made[name] = spread(x.float().numpy(), dtype, H * spec.ratio, P)
     for f in spec.record_layout.fields:
         heads = H if f.heads == "key" else H * spec.ratio
         made[f.name] = spread(stream.history[0][f.name][0], f.stored(spec.io), heads, P, R)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kvbuffer_codegen.ir.forms import DTYPES, KernelSpec
+from kvbuffer_codegen.ir.forms import DTYPES, STATES, KernelSpec
 from kvbuffer_codegen.ir.language import Recurrence
 from kvbuffer_codegen.ir.models import MODELS, ModelShape
 from kvbuffer_codegen.ir.records import RECORDS
@@ -68,7 +68,7 @@ def add_shape_arguments(parser: argparse.ArgumentParser, several: bool = False) 
         "--dims", type=pair, metavar="K,V", help="key and value channels of a head, instead of the model's"
     )
     group.add_argument("--io", choices=DTYPES, help="dtype of inputs and output (default: the model's)")
-    group.add_argument("--state", choices=DTYPES, default="float32", help="dtype of the state (default float32)")
+    group.add_argument("--state", choices=STATES, default="float32", help="dtype of the state (default float32)")
     group.add_argument(
         "--records", choices=RECORDS, default="exact", help="how the ring holds left vectors (default exact)"
     )

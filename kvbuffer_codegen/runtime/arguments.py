@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import torch
 
-from kvbuffer_codegen.ir.forms import DTYPES, FORMS, KernelSpec, cursor_spec
+from kvbuffer_codegen.ir.forms import DTYPES, FORMS, STATES, KernelSpec, cursor_spec
 from kvbuffer_codegen.ir.language import Recurrence
 from kvbuffer_codegen.ir.normal_form import NormalForm
 from kvbuffer_codegen.ir.recurrences import RECURRENCES
 
-TORCH_DTYPES = {name: getattr(torch, name) for name in DTYPES}
+TORCH_DTYPES = {name: getattr(torch, name) for name in STATES}
 
 
 def kernel_spec(
@@ -113,6 +113,7 @@ def pool_device(device: torch.device | str | None) -> torch.device:
 
 def dtype_name(dtype: torch.dtype | str, argument: str) -> str:
     name = str(dtype).removeprefix("torch.")
-    if name not in DTYPES:
-        raise ValueError(f"{argument}={dtype!r}; accepted: {', '.join(f'torch.{n}' for n in DTYPES)}")
+    accepted = STATES if argument == "state" else DTYPES
+    if name not in accepted:
+        raise ValueError(f"{argument}={dtype!r}; accepted: {', '.join(f'torch.{n}' for n in accepted)}")
     return name

@@ -10,16 +10,18 @@ from torch import Tensor
 from kvbuffer_codegen.ir.forms import KernelSpec
 from kvbuffer_codegen.ir.signature import FAULT, FAULT_LENGTH, KV_ONLY, WINDOW
 from kvbuffer_codegen.runtime.arguments import TORCH_DTYPES
-from kvbuffer_codegen.runtime.reference import Tiles, note_strangers, put, rows_of, set_fault, stored
+from kvbuffer_codegen.runtime.reference import Tiles, note_strangers, put, rows_of, set_fault
+from kvbuffer_codegen.runtime.storage import CHANNELS, ROWS, STATE, bits, stored
 
 
 class Memory:
-    """State [layers, P, HV, V, K] (KV: [.., K, V]), one tensor per record field [layers, P, R, heads, (axis)], and
-    int32 cursors [5, P + 1] (``ir.signature``), all on ``device``.
+    """State [layers, P, HV, V, K] (KV: [.., K, V]), an 8-bit one with scales [layers, P, HV, V] and [layers, P, HV, K],
+    one tensor per record field [layers, P, R, heads, (axis)], and int32 cursors [5, P + 1] (``ir.signature``), all on
+    ``device``.
 
-    ``layers[i]``: layer i's state and record fields, as kernels take them. Indices are int64 tensors on the device; one
-    that is out of range writes nothing, and is recorded as a fault where it is not -1. Nothing here reads the device,
-    and nothing is recorded for a backward pass.
+    ``records``: the scales, then the record fields. ``layers[i]``: layer i's state and records, as kernels take them.
+    Indices are int64 tensors on the device; one that is out of range writes nothing, and is recorded as a fault where
+    it is not -1. Nothing here reads the device, and nothing is recorded for a backward pass.
     """
 
     @torch.inference_mode(False)  # tensors made in inference mode could not be written outside it
@@ -30,6 +32,8 @@ class Memory:
         tile = (spec.V, spec.K) if spec.layout == "VK" else (spec.K, spec.V)
         self.spec, self.slots, self.ring_rows = spec, slots, rows
         self.state = _padded((layers, slots, HV, *tile), TORCH_DTYPES[spec.state], device)
+        widths = {ROWS: spec.V, CHANNELS: spec.K} if spec.scaled else {}
+        self.scales = {name: _padded((layers, slots, HV, n), torch.float32, device) for name, n in widths.items()}
         self.fields = {}
         for f in spec.record_layout.fields:
             shape = (layers, slots, rows, H if f.heads == "key" else HV)
@@ -38,10 +42,11 @@ class Memory:
             self.fields[f.name] = (
                 _padded((*shape, wide), dtype, device) if wide else torch.zeros(shape, dtype=dtype, device=device)
             )
-        self.records = list(self.fields.values())
+        self.by_slot = {STATE: self.state, **self.scales}
+        self.records = [*self.scales.values(), *self.fields.values()]
         self.cursors = torch.zeros(5, slots + 1, dtype=torch.int32, device=device)
         self.cursors[KV_ONLY, :-1] = int(spec.kv_only > 0)
-        self.layers = [(self.state[i], [field[i] for field in self.records]) for i in range(layers)]
+        self.layers = [(self.state[i], [x[i] for x in self.records]) for i in range(layers)]
 
     @property
     def nbytes(self) -> int:
@@ -71,8 +76,9 @@ class Memory:
         slot, ring, valid = self._resolve(slots, rings)
         if not len(slot):
             return
-        for tensor, index in ((self.state, slot), *((field, ring) for field in self.records)):
-            rows = tensor.transpose(0, 1)
+        by_slot = [(x, slot) for x in self.by_slot.values()]
+        for tensor, index in (*by_slot, *((field, ring) for field in self.fields.values())):
+            rows = bits(tensor).transpose(0, 1)
             put(
                 rows,
                 (index,),
@@ -90,12 +96,12 @@ class Memory:
         slot, _, valid = self._resolve(slots, slots)
         if not len(slot):
             return
-        states = states if self.spec.layout == "VK" else states.transpose(-1, -2)
-        values = stored(states.float(), self.state.dtype)
-        if layer is None:
-            put(self.state.transpose(0, 1), (slot,), values.transpose(0, 1), valid)
-        else:
-            put(self.state[layer], (slot,), values, valid)
+        for name, x in stored(states.float(), self.state.dtype).items():
+            x = x.transpose(-1, -2) if name == STATE and self.spec.layout == "KV" else x
+            if layer is None:
+                put(self.by_slot[name].transpose(0, 1), (slot,), x.transpose(0, 1), valid)
+            else:
+                put(self.by_slot[name][layer], (slot,), x, valid)
         put(self.cursors.T, (slot,), torch.zeros(len(slot), 5, dtype=torch.int32, device=slot.device), valid)
 
     def fork(self, sources: Tensor, targets: Tensor) -> None:
@@ -106,7 +112,7 @@ class Memory:
             return
         mask = valid & into & (self.cursors[WINDOW][source] == 0)
         for tensor in (self.state, *self.records):
-            rows = tensor.transpose(0, 1)
+            rows = bits(tensor).transpose(0, 1)
             put(rows, (target,), rows[source], mask)
         put(self.cursors[:FAULT].T, (target,), self.cursors[:FAULT, source].T, mask)
 
@@ -117,8 +123,8 @@ class Memory:
         result = []
         for layer, (state, records) in enumerate(self.layers):
             given = {
-                "state": state,
-                **dict(zip(self.fields, records, strict=True)),
+                STATE: state,
+                **dict(zip((*self.scales, *self.fields), records, strict=True)),
                 "cursors": self.cursors,
                 "slots": slots,
             }

@@ -9,6 +9,7 @@ from kvbuffer_codegen.runtime.plan import Plan, Scalar, Tensor
 
 _DEVICE_TYPES = {"cpu": 1, "cuda": 2}  # DLPack's numbers, as those of dtypes: (code, bits); an index has 32 or 64 bits
 _DTYPES = {"float32": (2, 32), "bfloat16": (4, 16), "float16": (2, 16), "int32": (0, 32), "index": (0, 0)}
+_DTYPES |= {"int8": (0, 8), "float8_e4m3fn": (10, 8)}
 _OPCODES = {"integer": 0, "name": 1, "+": 2, "-": 3, "*": 4, "//": 5, "max": 6, "min": 7}
 _SLOTS = {"int32": 1, "int64": 2, "float32": 3}
 

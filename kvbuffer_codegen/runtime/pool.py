@@ -45,7 +45,9 @@ class Pool:
     """States and buffers of ``slots`` requests over ``layers`` layers, and the kernels that work on them.
 
     recurrence: a name that ships, a ``Recurrence`` or a ``NormalForm``. heads: (H key heads, HV value heads). dims:
-    (K, V). io, state: dtypes of inputs and of the stored state (float32, bfloat16, float16). buffer: L, the records
+    (K, V). io: dtype of inputs and outputs (float32, bfloat16, float16). state: dtype of the stored state, one of
+    these, or int8 or float8_e4m3fn with a float32 scale per value row and per key channel. records: "exact", or left
+    vectors of the buffer in bfloat16 ("bf16") or as two of them each ("hilo"). buffer: L, the records
     at which a row folds. max_window: most tokens of one verify. kv_only: C, 0 for none: rows start without a
     checkpoint and keep up to C records before their first fold. layout: "VK" or "KV", how states lie in memory;
     states given and returned are [.., HV, V, K] in either case. form: what :meth:`decode` runs, "auto", "decode" or

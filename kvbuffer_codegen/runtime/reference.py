@@ -34,6 +34,7 @@ from kvbuffer_codegen.ir.signature import (
     to_dict,
 )
 from kvbuffer_codegen.runtime.plan import Plan
+from kvbuffer_codegen.runtime.storage import CHANNELS, ROWS, STATE, bits, stored, values
 
 
 class ReferenceKernel:
@@ -85,7 +86,7 @@ class ReferenceKernel:
             fold &= rows.count + t > torch.where(rows.kv_only, spec.kv_only, spec.buffer)
         tiles = Tiles(spec, given, rows)
         folded = tiles.folded()
-        current = torch.where(fold[:, None, None, None], folded.float(), tiles.exact)
+        current = torch.where(fold[:, None, None, None], values(folded), tiles.exact)
         window = spec.form == "verify"
         for i in range(spec.tokens):
             token = {name: x[:, i] if window else x for name, x in tiles.inputs.items()}
@@ -96,7 +97,7 @@ class ReferenceKernel:
             if FORMS[spec.form].appends:
                 tiles.append(record, i, live)
         if spec.form == "step":
-            tiles.store(stored(current, given["state"].dtype), rows.valid)
+            tiles.store(stored(current, given[STATE].dtype), rows.valid)
         else:
             tiles.store(folded, fold)
 
@@ -223,18 +224,21 @@ class Tiles:
         arguments = {a.name: a for a in spec.recurrence.arguments if a.name in given}
         self.inputs = {name: given[name] for name, a in arguments.items() if not a.parameter}
         self.parameters = {name: given[name][None] for name, a in arguments.items() if a.parameter}
-        self.state = given["state"] if spec.layout == "VK" else given["state"].transpose(-1, -2)
+        self.parts = {name: given[name] for name in (STATE, ROWS, CHANNELS) if name in given}
+        self.state = given[STATE] if spec.layout == "VK" else given[STATE].transpose(-1, -2)
+        self.parts[STATE] = self.state
         self.HV = self.state.shape[1]
         self.fields = {f.name: given[f.name] for f in spec.record_layout.fields}
         self.ring_rows = next(iter(self.fields.values())).shape[1]
         self.exact = self._with_records()
 
-    def folded(self) -> Tensor:
+    def folded(self) -> dict[str, Tensor]:
         """The states with their records, as they are stored."""
         return stored(self.exact, self.state.dtype)
 
-    def store(self, states: Tensor, mask: Tensor) -> None:
-        put(self.state, (self.rows.slot,), states, mask)
+    def store(self, states: Mapping[str, Tensor], mask: Tensor) -> None:
+        for name, x in states.items():
+            put(self.parts[name], (self.rows.slot,), x, mask)
 
     def append(self, record: Mapping[str, Tensor], i: int, mask: Tensor) -> None:
         at = (self.rows.ring, self._row(self.rows.count + i))
@@ -297,7 +301,7 @@ class Tiles:
             b = value(right.expr) if over_k is None else value(right.expr) * torch.exp(over_k[:, 1:])
             for i in reversed(range(len(j))):
                 total += a[:, i, :, :, None] * b[:, i, :, None, :]
-        start = self.state[rows.slot].float()
+        start = values({name: bits(x)[rows.slot].view(x.dtype) for name, x in self.parts.items()})
         start = torch.where((rows.kv_only | ~rows.valid)[:, None, None, None], 0.0, start)
         start = start if over_k is None else start * torch.exp(over_k[:, 0]).unsqueeze(-2)
         start = start if over_v is None else start * torch.exp(over_v[:, 0]).unsqueeze(-1)
@@ -380,17 +384,12 @@ def _suffix_sums(logs: Tensor) -> Tensor:
     return torch.nn.functional.pad(sums, (0, 0, 0, 0, 0, 1))
 
 
-def stored(states: Tensor, dtype: torch.dtype) -> Tensor:
-    """``states`` in ``dtype``; what is out of its range becomes its largest value."""
-    largest = torch.finfo(dtype).max
-    return states.clamp(-largest, largest).to(dtype)
-
-
 def put(target: Tensor, index: tuple[Tensor, ...], values: Tensor, mask: Tensor) -> None:
     """``target[index][b] = values[b]`` for the rows b of ``mask``, without reading the mask on the host.
 
     The other rows repeat the first masked row's write, or, where there is none, write what is already there.
     """
+    target, values = bits(target), bits(values)
     source = torch.where(mask, torch.arange(len(mask), device=mask.device), mask.int().argmax())
     at = tuple(i[source] for i in index)
     old = target[at]
