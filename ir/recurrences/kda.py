@@ -2,7 +2,8 @@
 gates raw.
 
 Two gates: log_decay = -exp(A_log) softplus(a + dt_bias), and the bounded one, lower_bound sigmoid(exp(A_log) (a +
-dt_bias)) with lower_bound < 0.
+dt_bias)) with lower_bound < 0. Published shapes: 32 heads of 128 x 128 (Kimi Linear 48B; Ling-3.0-Flash, bounded by
+-5).
 """
 
 from __future__ import annotations

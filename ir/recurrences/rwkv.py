@@ -3,6 +3,7 @@
 RWKV-6 reads the state before the token and adds the token with a bonus ``u``; its decay is exp(-exp(w)) per channel.
 RWKV-7 erases what it
 read at ``kappa`` and writes along ``kappa * a``; its decay is exp(-e^{-1/2} sigmoid(w)) per channel.
+Published shapes: 12 to 40 heads of 64 x 64.
 """
 
 from __future__ import annotations

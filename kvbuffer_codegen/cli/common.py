@@ -18,6 +18,7 @@ from kvbuffer_codegen.recurrences import load_recurrence
 from kvbuffer_codegen.recurrences import one_line as one_line
 
 DONE, FAILED, USAGE = 0, 1, 2
+DEFAULT_MODEL = "qwen3-next"
 
 
 class CommandError(Exception):
@@ -56,7 +57,9 @@ def add_shape_arguments(parser: argparse.ArgumentParser, several: bool = False) 
     """--model or --heads and --dims, and the dtypes; ``several``: --tp may list several."""
     group = parser.add_argument_group("shape")
     group.add_argument(
-        "--model", help=f"published shape of a model's linear layers: {', '.join(MODELS)} (default: qwen3-next)"
+        "--model",
+        help="published shape of a model's linear layers, as `list --models` names them (default: the first that has "
+        f"the recurrence, or {DEFAULT_MODEL})",
     )
     group.add_argument(
         "--tp",
@@ -77,7 +80,7 @@ def add_shape_arguments(parser: argparse.ArgumentParser, several: bool = False) 
 
 def shape_of(args: argparse.Namespace, recurrence: str | None = None) -> Shape:
     """The shape that ``args`` ask for; ``recurrence`` overrides the model's. Raises :class:`CommandError`."""
-    name = args.model or "qwen3-next"
+    name = args.model or next((m.name for m in MODELS.values() if m.recurrence == recurrence), DEFAULT_MODEL)
     if name not in MODELS:
         raise CommandError(f"--model {name!r} is unknown; accepted: {', '.join(MODELS)}, or --heads and --dims")
     if args.heads and args.tp:

@@ -12,10 +12,11 @@ from kvbuffer_codegen.caches import search_path
 from kvbuffer_codegen.cli.common import DONE, FAILED, folders_of, print_json, print_table, target_of, warn
 from kvbuffer_codegen.index import INDEX, read_index
 from kvbuffer_codegen.ir.forms import FORMS
-from kvbuffer_codegen.ir.models import MODELS
+from kvbuffer_codegen.ir.models import MODELS, ModelShape
 from kvbuffer_codegen.ir.recurrences import RECURRENCES
 
 HELP = "recurrences, forms, targets, models, and the artifacts found"
+MODEL_COLUMNS = ("name", "recurrence", "layers", "H", "HV", "K", "V", "tp", "source")
 COLUMNS = ("name", "target", "io", "state", "K", "V", "ratio", "buffer", "window", "chosen", "where")
 
 
@@ -23,9 +24,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--path", type=Path, action="append", help="look in this folder instead of the search path; may be repeated"
     )
+    parser.add_argument("--models", action="store_true", help="the published shapes that --model knows, and no more")
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.models and not args.json:
+        print_table([_model(m) for m in MODELS.values()], MODEL_COLUMNS)
+        return DONE
     from kvbuffer_codegen.schedules.targets import TARGETS
 
     folders = folders_of(args.path) or search_path()
@@ -41,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
                 "forms": {f.name: f.text for f in FORMS.values()},
                 "targets": list(TARGETS),
                 "default_target": target_of(None).name,
-                "models": list(MODELS),
+                "models": {m.name: _model(m) for m in MODELS.values()},
                 "artifacts": artifacts,
                 "portable": portable,
                 "problems": problems,
@@ -91,6 +96,12 @@ def find_portable(folders: list[Path]) -> list[str]:
         with contextlib.suppress(ArtifactError):  # a problem that find_artifacts tells
             found += [str(folder / file) for file in read_index(folder).portable]
     return found
+
+
+def _model(model: ModelShape) -> dict[str, Any]:
+    """``tp``: the tensor-parallel sizes that divide its heads."""
+    fields = {name: getattr(model, name) for name in MODEL_COLUMNS if name != "tp"}
+    return {**fields, "tp": ",".join(map(str, model.shards))}
 
 
 def _row(manifest: dict[str, Any]) -> dict[str, Any]:
