@@ -23,6 +23,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from . import expr as ex
+
 if TYPE_CHECKING:
     from .normal_form import NormalForm
 
@@ -258,38 +260,49 @@ def recurrence(function: Callable[..., Any]) -> Recurrence:
     return Recurrence(function.__name__, function, tuple(arguments))
 
 
+def _unary(op: str, x: Any) -> Any:
+    """``op`` of a quantity, or of a Python number."""
+    return x.unary(op) if isinstance(x, Quantity) else ex.apply(op, ex.const(x)).value
+
+
+def _binary(op: str, x: Any, y: Any) -> Any:
+    if isinstance(x, Quantity):
+        return x.binary(op, y)
+    return y.binary(op, x, True) if isinstance(y, Quantity) else ex.apply(op, ex.const(x), ex.const(y)).value
+
+
 def exp(x: Any) -> Any:
     """e^x, saturating at float32's largest value instead of overflowing to infinity."""
-    return x.unary("exp")
+    return _unary("exp", x)
 
 
 def log(x: Any) -> Any:
-    return x.unary("log")
+    return _unary("log", x)
 
 
 def sqrt(x: Any) -> Any:
-    return x.unary("sqrt")
+    return _unary("sqrt", x)
 
 
 def rsqrt(x: Any) -> Any:
-    return x.unary("rsqrt")
+    return _unary("rsqrt", x)
 
 
 def sigmoid(x: Any) -> Any:
-    return x.unary("sigmoid")
+    return _unary("sigmoid", x)
 
 
 def softplus(x: Any) -> Any:
     """log(1 + e^x), linear above 20 as in PyTorch."""
-    return x.unary("softplus")
+    return _unary("softplus", x)
 
 
 def tanh(x: Any) -> Any:
-    return x.unary("tanh")
+    return _unary("tanh", x)
 
 
 def absolute(x: Any) -> Any:
-    return x.unary("abs")
+    return _unary("abs", x)
 
 
 def silu(x: Any) -> Any:
@@ -297,11 +310,11 @@ def silu(x: Any) -> Any:
 
 
 def maximum(x: Any, y: Any) -> Any:
-    return x.binary("maximum", y)
+    return _binary("maximum", x, y)
 
 
 def minimum(x: Any, y: Any) -> Any:
-    return x.binary("minimum", y)
+    return _binary("minimum", x, y)
 
 
 def dot(x: Any, y: Any) -> Any:
