@@ -40,9 +40,7 @@ class Row:
         self.parameters = parameters
         self.kv_only = state is None
         self.state: F64 | None = None if state is None else np.array(state, np.float64)
-        self.HV = len(next(iter(np.asarray(p) for p in parameters.values()))) if parameters else 0
-        if self.state is not None:
-            self.HV = len(self.state)
+        self.HV = 0 if self.state is None else len(self.state)  # 0: the first token says
         self.records: list[Record] = []
         self.window: list[Record] = []
         self.folds = 0
@@ -97,11 +95,9 @@ class Row:
 
     def _begin(self, token: Token, t: int, always: bool = False) -> None:
         if not self.HV:
-            self.HV = next(
-                len(np.asarray(token[a.name])[0] if a.count else np.asarray(token[a.name]))
-                for a in self.arguments
-                if a.heads == "value" and not a.parameter
-            )
+            first = next(a for a in self.arguments if a.heads == "value")
+            x = np.asarray((self.parameters if first.parameter else token)[first.name])
+            self.HV = x.shape[1 if first.count else 0]
         capacity = self.spec.kv_only if self.kv_only else self.spec.buffer
         if self.records and (always or len(self.records) + t > capacity):
             self.flush()

@@ -98,7 +98,8 @@ def record_layout(
 
 class _Builder:
     def __init__(self, program: TokenProgram, arguments: Sequence[Argument], K: int, io: str):
-        self.definitions = {d.name: d.expr for d in program.definitions}
+        # A sum over K is never part of how a record is rebuilt: what needs one is stored, even where parameters give it.
+        self.definitions = {d.name: d.expr for d in program.definitions if not d.reduce}
         self.parameters = {a.name for a in arguments if a.parameter}
         self.K, self.io = K, io
         self.fields: dict[str, Field] = {}
@@ -108,7 +109,10 @@ class _Builder:
         if self.constant(value):
             return self.expanded(value)
         axis = next(iter(value.axes), None)
-        made = Field(f"record_{name}", value, dtype, "key" if value.heads == "key" else "value", axis)
+        name = f"record_{name}"
+        while name in self.fields and self.fields[name].expr != value:
+            name += "_"  # an argument called left0, or k0 beside k: Key[2]
+        made = Field(name, value, dtype, "key" if value.heads == "key" else "value", axis)
         return self.fields.setdefault(made.name, made).leaf
 
     def left(self, r: int, records: str) -> Expr:
@@ -123,11 +127,16 @@ class _Builder:
         return ex.apply("add", *parts)
 
     def expanded(self, value: Expr) -> Expr:
-        """``value`` with the names of definitions replaced by what they stand for."""
-        return ex.rewrite(value, lambda e: self.expanded(self.definitions[e.value]) if e.op == "scalar" else None)
+        """``value`` with the names of definitions, sums aside, replaced by what they stand for."""
+        return ex.rewrite(
+            value,
+            lambda e: self.expanded(self.definitions[e.value])
+            if e.op == "scalar" and e.value in self.definitions
+            else None,
+        )
 
     def constant(self, value: Expr) -> bool:
-        leaves = [n for n in ex.walk(self.expanded(value)) if n.op in ("input", "read", "left")]
+        leaves = [n for n in ex.walk(self.expanded(value)) if n.op in ("input", "scalar", "read", "left")]
         return all(n.op == "input" and n.value[0] in self.parameters for n in leaves)
 
     def right(self, r: int, right: Expr) -> Right:
@@ -144,7 +153,8 @@ class _Builder:
         stored: dict[Expr, Expr] = {n: self.store(_label(n), n, "io") for n in inputs} | {
             n: self.store(f"{_label(n)}_{r}", n) for n in numbers
         }
-        return Right(None if scale is None else self.store(f"scale{r}", scale), ex.rewrite(vector, stored.get))
+        vector = self.expanded(ex.rewrite(vector, stored.get))
+        return Right(None if scale is None else self.store(f"scale{r}", scale), vector)
 
 
 def _label(node: Expr) -> str:
