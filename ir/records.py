@@ -98,7 +98,7 @@ def record_layout(
 
 class _Builder:
     def __init__(self, program: TokenProgram, arguments: Sequence[Argument], K: int, io: str):
-        # A sum over K is never part of how a record is rebuilt: what needs one is stored, even where parameters give it.
+        # No sum over K is part of how a record is rebuilt: what needs one is stored, even if it is of parameters.
         self.definitions = {d.name: d.expr for d in program.definitions if not d.reduce}
         self.parameters = {a.name for a in arguments if a.parameter}
         self.K, self.io = K, io
@@ -130,9 +130,9 @@ class _Builder:
         """``value`` with the names of definitions, sums aside, replaced by what they stand for."""
         return ex.rewrite(
             value,
-            lambda e: self.expanded(self.definitions[e.value])
-            if e.op == "scalar" and e.value in self.definitions
-            else None,
+            lambda e: (
+                self.expanded(self.definitions[e.value]) if e.op == "scalar" and e.value in self.definitions else None
+            ),
         )
 
     def constant(self, value: Expr) -> bool:

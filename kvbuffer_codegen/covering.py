@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from kvbuffer_codegen.ir.forms import DTYPES, FORMS, KernelSpec
+from kvbuffer_codegen.ir.records import RECORDS
 from kvbuffer_codegen.ir.recurrences import RECURRENCES
 
 Level = str | int
@@ -35,7 +36,7 @@ FACTORS: dict[str, tuple[Level, ...]] = {
     "layout": ("VK", "KV"),
     "io": tuple(DTYPES),
     "state": tuple(DTYPES),
-    "records": ("exact",),
+    "records": tuple(RECORDS),
     "K": WIDTHS,
     "V": WIDTHS,
     "ratio": (1, 2, 3, 4, 8),
