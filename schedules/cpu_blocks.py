@@ -166,6 +166,14 @@ def prefetch_line(c: Any, line: Any) -> None:
 
 
 @T.macro
+def prefetch_whole_line(c: Any, line: Any) -> None:
+    """The same of all its cache lines: a fold computes for so long between two lines that no hardware follows."""
+    if c.schedule.ahead > 0:
+        for x in list(range(0, c.width, c.per_cache_line(c.arguments.state))):
+            prefetch(c.arguments.state, c.state_at(line, x))
+
+
+@T.macro
 def prefetch(tensor: Any, at: Any) -> None:
     T.evaluate(T.call_extern("handle", "prefetch", tensor.data, byte_offset(tensor, at)))
 
@@ -258,7 +266,7 @@ def fold(c: Any) -> None:
         clear_reads(c)
     for block in T.serial(c.lines // c.fold_lines):
         for i in list(range(c.fold_lines)):
-            prefetch_line(c, block * c.fold_lines + i + c.schedule.ahead)
+            prefetch_whole_line(c, block * c.fold_lines + i + c.schedule.ahead)
             for x in T.serial(c.width):
                 c.total[i, x] = T.float32(0)
         for group in T.serial(c.groups):
