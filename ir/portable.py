@@ -21,6 +21,8 @@ from .signature import ScalarArg, TensorArg, signature
 
 #: Forms that have a portable kernel.
 PORTABLE_FORMS = ("step", "decode", "flush", "verify")
+#: Roles of tensors that they take, index tensors aside.
+ROLES = ("state", "record", "cursors", "input", "parameter", "out")
 #: Folder of their files, beside an index.
 FOLDER = "triton"
 #: Elements of a state tile that one program holds: 32 a thread, of four warps.
@@ -52,7 +54,16 @@ def refusal(spec: KernelSpec) -> str:
     for name, accepted in known.items():
         if getattr(spec, name) not in accepted:
             return f"{name}={getattr(spec, name)!r}: portable kernels take {', '.join(accepted)}"
-    return ""
+    unknown = [a.name for a in signature(spec) if not _known(a)]
+    return f"{', '.join(unknown)}: portable kernels of {spec.form} take no such argument" if unknown else ""
+
+
+def _known(argument: TensorArg | ScalarArg) -> bool:
+    """Whether the emitter knows what the argument means."""
+    if isinstance(argument, ScalarArg):
+        return False
+    indices = ("slots", "rings", "lengths")
+    return argument.name in indices if argument.role == "index" else argument.role in ROLES
 
 
 def source_name(spec: KernelSpec) -> str:
@@ -118,8 +129,7 @@ def parameters(spec: KernelSpec) -> tuple[Parameter, ...]:
 
 def _tensors(spec: KernelSpec) -> Iterator[Parameter]:
     for a in signature(spec):
-        if isinstance(a, ScalarArg):
-            raise ValueError(f"{a.name}: portable kernels take tensors")
+        assert isinstance(a, TensorArg)
         index = a.dtype == "index"  # a table of int32 words
         yield Parameter(f"{a.name}_ptr", "pointer", a.name, "int32" if index else a.dtype, a.align)
         for axis in a.free_strides:

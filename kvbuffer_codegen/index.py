@@ -100,11 +100,13 @@ def update_index(
     portable: Mapping[str, str] | None = None,
 ) -> Index:
     """Merge these into the index of ``folder``, safe against other processes that do the same, and return the
-    result. Choices of another version of the schedules are dropped, their artifacts stay."""
+    result. Choices of another version of the schedules are dropped, their artifacts stay; portable kernels have
+    nothing to do with them."""
     Path(folder).mkdir(parents=True, exist_ok=True)
     with _locked(Path(folder)):
         index = merge(read_index(folder), Index(artifacts or {}, tuple(choices), portable or {}))
-        index = replace(index, choices=tuple(c for c in index.choices if not c.stale))
+        if portable is None:
+            index = replace(index, choices=tuple(c for c in index.choices if not c.stale))
         write_index(folder, index)
     return index
 

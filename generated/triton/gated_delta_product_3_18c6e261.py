@@ -163,7 +163,7 @@ def kvb_step_gated_delta_product_3_18c6e261(
     slot = slot.to(tl.int64)
     ring = ring.to(tl.int64)
     if not (known & ringed):
-        report = first & ~tl.where(known, no_ring, no_slot)
+        report = first & (tl.where(known, no_ring, no_slot) == 0)
         tl.store(cursors_ptr + 3 * cursors_s0 + slot, -1, mask=first & known)
         tl.store(cursors_ptr + 0 * cursors_s0 + P, tl.where(known, ring, slot), mask=report)
         tl.store(cursors_ptr + 4 * cursors_s0 + P, 1, mask=report)
@@ -171,9 +171,9 @@ def kvb_step_gated_delta_product_3_18c6e261(
         return
     base = tl.load(cursors_ptr + 0 * cursors_s0 + slot)
     n = tl.minimum(tl.load(cursors_ptr + 1 * cursors_s0 + slot), R)
-    fresh = False  # no checkpoint yet
+    has_state = n >= 0  # every row, but for those that a kernel with kv_only finds marked
     if HAS_KV_ONLY:
-        fresh = tl.load(cursors_ptr + 2 * cursors_s0 + slot) != 0
+        has_state = tl.load(cursors_ptr + 2 * cursors_s0 + slot) == 0
 
     x_A_log = tl.load(A_log_ptr + head * A_log_s0).to(tl.float32)
     x_dt_bias = tl.load(dt_bias_ptr + head * dt_bias_s0).to(tl.float32)
@@ -183,7 +183,7 @@ def kvb_step_gated_delta_product_3_18c6e261(
     else:
         checkpoint = checkpoint + v[:, None] * state_s2 + k[None, :]
     inside = in_v[:, None] & in_k[None, :]
-    S = tl.load(checkpoint, mask=inside & (fresh == 0), other=0.0).to(tl.float32)
+    S = tl.load(checkpoint, mask=inside & has_state, other=0.0).to(tl.float32)
 
     record_left0 = record_left0_ptr + ring * record_left0_s0 + head * record_left0_s2
     record_left1 = record_left1_ptr + ring * record_left1_s0 + head * record_left1_s2
@@ -398,7 +398,7 @@ def kvb_decode_gated_delta_product_3_18c6e261(
     slot = slot.to(tl.int64)
     ring = ring.to(tl.int64)
     if not (known & ringed):
-        report = first & ~tl.where(known, no_ring, no_slot)
+        report = first & (tl.where(known, no_ring, no_slot) == 0)
         tl.store(cursors_ptr + 3 * cursors_s0 + slot, -1, mask=first & known)
         tl.store(cursors_ptr + 0 * cursors_s0 + P, tl.where(known, ring, slot), mask=report)
         tl.store(cursors_ptr + 4 * cursors_s0 + P, 1, mask=report)
@@ -406,9 +406,9 @@ def kvb_decode_gated_delta_product_3_18c6e261(
         return
     base = tl.load(cursors_ptr + 0 * cursors_s0 + slot)
     n = tl.minimum(tl.load(cursors_ptr + 1 * cursors_s0 + slot), R)
-    fresh = False  # no checkpoint yet
+    has_state = n >= 0  # every row, but for those that a kernel with kv_only finds marked
     if HAS_KV_ONLY:
-        fresh = tl.load(cursors_ptr + 2 * cursors_s0 + slot) != 0
+        has_state = tl.load(cursors_ptr + 2 * cursors_s0 + slot) == 0
 
     x_A_log = tl.load(A_log_ptr + head * A_log_s0).to(tl.float32)
     x_dt_bias = tl.load(dt_bias_ptr + head * dt_bias_s0).to(tl.float32)
@@ -418,7 +418,7 @@ def kvb_decode_gated_delta_product_3_18c6e261(
     else:
         checkpoint = checkpoint + v[:, None] * state_s2 + k[None, :]
     inside = in_v[:, None] & in_k[None, :]
-    S = tl.load(checkpoint, mask=inside & (fresh == 0), other=0.0).to(tl.float32)
+    S = tl.load(checkpoint, mask=inside & has_state, other=0.0).to(tl.float32)
 
     record_left0 = record_left0_ptr + ring * record_left0_s0 + head * record_left0_s2
     record_left1 = record_left1_ptr + ring * record_left1_s0 + head * record_left1_s2
@@ -456,7 +456,7 @@ def kvb_decode_gated_delta_product_3_18c6e261(
         since_s += f_record_log_decay
     S = total + S * tl.exp(since_s)
 
-    capacity = tl.where(fresh, KV_CAPACITY, BUFFER)
+    capacity = tl.where(has_state, BUFFER, KV_CAPACITY)
     if (n > 0) & (n + 1 > capacity):
         stored = tl.clamp(S, -LARGEST, LARGEST).to(state_ptr.dtype.element_ty)
         tl.store(checkpoint, stored, mask=inside)
@@ -623,16 +623,16 @@ def kvb_flush_gated_delta_product_3_18c6e261(
     slot = slot.to(tl.int64)
     ring = ring.to(tl.int64)
     if not (known & ringed):
-        report = first & ~tl.where(known, no_ring, no_slot)
+        report = first & (tl.where(known, no_ring, no_slot) == 0)
         tl.store(cursors_ptr + 3 * cursors_s0 + slot, -1, mask=first & known)
         tl.store(cursors_ptr + 0 * cursors_s0 + P, tl.where(known, ring, slot), mask=report)
         tl.store(cursors_ptr + 4 * cursors_s0 + P, 1, mask=report)
         return
     base = tl.load(cursors_ptr + 0 * cursors_s0 + slot)
     n = tl.minimum(tl.load(cursors_ptr + 1 * cursors_s0 + slot), R)
-    fresh = False  # no checkpoint yet
+    has_state = n >= 0  # every row, but for those that a kernel with kv_only finds marked
     if HAS_KV_ONLY:
-        fresh = tl.load(cursors_ptr + 2 * cursors_s0 + slot) != 0
+        has_state = tl.load(cursors_ptr + 2 * cursors_s0 + slot) == 0
     if n == 0:
         return
 
@@ -642,7 +642,7 @@ def kvb_flush_gated_delta_product_3_18c6e261(
     else:
         checkpoint = checkpoint + v[:, None] * state_s3 + k[None, :]
     inside = in_v[:, None] & in_k[None, :]
-    S = tl.load(checkpoint, mask=inside & (fresh == 0), other=0.0).to(tl.float32)
+    S = tl.load(checkpoint, mask=inside & has_state, other=0.0).to(tl.float32)
 
     record_left0 = record_left0_ptr + layer * record_left0_s0 + ring * record_left0_s1 + head * record_left0_s3
     record_left1 = record_left1_ptr + layer * record_left1_s0 + ring * record_left1_s1 + head * record_left1_s3
@@ -808,7 +808,7 @@ def kvb_verify_gated_delta_product_3_18c6e261(
     slot = slot.to(tl.int64)
     ring = ring.to(tl.int64)
     if not (known & ringed):
-        report = first & ~tl.where(known, no_ring, no_slot)
+        report = first & (tl.where(known, no_ring, no_slot) == 0)
         tl.store(cursors_ptr + 3 * cursors_s0 + slot, -1, mask=first & known)
         tl.store(cursors_ptr + 0 * cursors_s0 + P, tl.where(known, ring, slot), mask=report)
         tl.store(cursors_ptr + 4 * cursors_s0 + P, 1, mask=report)
@@ -817,14 +817,14 @@ def kvb_verify_gated_delta_product_3_18c6e261(
         return
     base = tl.load(cursors_ptr + 0 * cursors_s0 + slot)
     n = tl.minimum(tl.load(cursors_ptr + 1 * cursors_s0 + slot), R)
-    fresh = False  # no checkpoint yet
+    has_state = n >= 0  # every row, but for those that a kernel with kv_only finds marked
     if HAS_KV_ONLY:
-        fresh = tl.load(cursors_ptr + 2 * cursors_s0 + slot) != 0
+        has_state = tl.load(cursors_ptr + 2 * cursors_s0 + slot) == 0
     length, good, _ = index_of(lengths_ptr, row * lengths_s0, lengths_words, WINDOW + 1)
     length = tl.where(good, length, 0)
     tl.store(cursors_ptr + 3 * cursors_s0 + slot, length, mask=first)
     faults = cursors_ptr + 4 * cursors_s0 + slot
-    tl.store(faults, tl.load(faults) | 2, mask=first & ~good)
+    tl.store(faults, tl.load(faults) | 2, mask=first & (good == 0))
     if length == 0:
         for t in range(WINDOW):
             tl.store(out_ptr + row * out_s0 + t * out_s1 + head * out_s2 + v, tl.zeros([BLOCK_V], tl.float32), mask=in_v)
@@ -838,7 +838,7 @@ def kvb_verify_gated_delta_product_3_18c6e261(
     else:
         checkpoint = checkpoint + v[:, None] * state_s2 + k[None, :]
     inside = in_v[:, None] & in_k[None, :]
-    S = tl.load(checkpoint, mask=inside & (fresh == 0), other=0.0).to(tl.float32)
+    S = tl.load(checkpoint, mask=inside & has_state, other=0.0).to(tl.float32)
 
     record_left0 = record_left0_ptr + ring * record_left0_s0 + head * record_left0_s2
     record_left1 = record_left1_ptr + ring * record_left1_s0 + head * record_left1_s2
@@ -876,7 +876,7 @@ def kvb_verify_gated_delta_product_3_18c6e261(
         since_s += f_record_log_decay
     S = total + S * tl.exp(since_s)
 
-    capacity = tl.where(fresh, KV_CAPACITY, BUFFER)
+    capacity = tl.where(has_state, BUFFER, KV_CAPACITY)
     if (n > 0) & (n + length > capacity):
         stored = tl.clamp(S, -LARGEST, LARGEST).to(state_ptr.dtype.element_ty)
         tl.store(checkpoint, stored, mask=inside)

@@ -132,7 +132,7 @@ def kvb_step_kda_0688a9db(
     slot = slot.to(tl.int64)
     ring = ring.to(tl.int64)
     if not (known & ringed):
-        report = first & ~tl.where(known, no_ring, no_slot)
+        report = first & (tl.where(known, no_ring, no_slot) == 0)
         tl.store(cursors_ptr + 3 * cursors_s0 + slot, -1, mask=first & known)
         tl.store(cursors_ptr + 0 * cursors_s0 + P, tl.where(known, ring, slot), mask=report)
         tl.store(cursors_ptr + 4 * cursors_s0 + P, 1, mask=report)
@@ -140,9 +140,9 @@ def kvb_step_kda_0688a9db(
         return
     base = tl.load(cursors_ptr + 0 * cursors_s0 + slot)
     n = tl.minimum(tl.load(cursors_ptr + 1 * cursors_s0 + slot), R)
-    fresh = False  # no checkpoint yet
+    has_state = n >= 0  # every row, but for those that a kernel with kv_only finds marked
     if HAS_KV_ONLY:
-        fresh = tl.load(cursors_ptr + 2 * cursors_s0 + slot) != 0
+        has_state = tl.load(cursors_ptr + 2 * cursors_s0 + slot) == 0
 
     x_A_log = tl.load(A_log_ptr + head * A_log_s0).to(tl.float32)
     x_dt_bias = tl.load(dt_bias_ptr + head * dt_bias_s0 + k, mask=in_k, other=0.0).to(tl.float32)
@@ -152,7 +152,7 @@ def kvb_step_kda_0688a9db(
     else:
         checkpoint = checkpoint + v[:, None] * state_s2 + k[None, :]
     inside = in_v[:, None] & in_k[None, :]
-    S = tl.load(checkpoint, mask=inside & (fresh == 0), other=0.0).to(tl.float32)
+    S = tl.load(checkpoint, mask=inside & has_state, other=0.0).to(tl.float32)
 
     record_left0 = record_left0_ptr + ring * record_left0_s0 + head * record_left0_s2
     record_right0 = record_right0_ptr + ring * record_right0_s0 + key_head * record_right0_s2
@@ -287,7 +287,7 @@ def kvb_decode_kda_0688a9db(
     slot = slot.to(tl.int64)
     ring = ring.to(tl.int64)
     if not (known & ringed):
-        report = first & ~tl.where(known, no_ring, no_slot)
+        report = first & (tl.where(known, no_ring, no_slot) == 0)
         tl.store(cursors_ptr + 3 * cursors_s0 + slot, -1, mask=first & known)
         tl.store(cursors_ptr + 0 * cursors_s0 + P, tl.where(known, ring, slot), mask=report)
         tl.store(cursors_ptr + 4 * cursors_s0 + P, 1, mask=report)
@@ -295,9 +295,9 @@ def kvb_decode_kda_0688a9db(
         return
     base = tl.load(cursors_ptr + 0 * cursors_s0 + slot)
     n = tl.minimum(tl.load(cursors_ptr + 1 * cursors_s0 + slot), R)
-    fresh = False  # no checkpoint yet
+    has_state = n >= 0  # every row, but for those that a kernel with kv_only finds marked
     if HAS_KV_ONLY:
-        fresh = tl.load(cursors_ptr + 2 * cursors_s0 + slot) != 0
+        has_state = tl.load(cursors_ptr + 2 * cursors_s0 + slot) == 0
 
     x_A_log = tl.load(A_log_ptr + head * A_log_s0).to(tl.float32)
     x_dt_bias = tl.load(dt_bias_ptr + head * dt_bias_s0 + k, mask=in_k, other=0.0).to(tl.float32)
@@ -307,7 +307,7 @@ def kvb_decode_kda_0688a9db(
     else:
         checkpoint = checkpoint + v[:, None] * state_s2 + k[None, :]
     inside = in_v[:, None] & in_k[None, :]
-    S = tl.load(checkpoint, mask=inside & (fresh == 0), other=0.0).to(tl.float32)
+    S = tl.load(checkpoint, mask=inside & has_state, other=0.0).to(tl.float32)
 
     record_left0 = record_left0_ptr + ring * record_left0_s0 + head * record_left0_s2
     record_right0 = record_right0_ptr + ring * record_right0_s0 + key_head * record_right0_s2
@@ -325,7 +325,7 @@ def kvb_decode_kda_0688a9db(
         since_k += tl.where(in_k, f_record_log_decay_key, 0.0)
     S = total + S * tl.exp(since_k)[None, :]
 
-    capacity = tl.where(fresh, KV_CAPACITY, BUFFER)
+    capacity = tl.where(has_state, BUFFER, KV_CAPACITY)
     if (n > 0) & (n + 1 > capacity):
         stored = tl.clamp(S, -LARGEST, LARGEST).to(state_ptr.dtype.element_ty)
         tl.store(checkpoint, stored, mask=inside)
@@ -425,16 +425,16 @@ def kvb_flush_kda_0688a9db(
     slot = slot.to(tl.int64)
     ring = ring.to(tl.int64)
     if not (known & ringed):
-        report = first & ~tl.where(known, no_ring, no_slot)
+        report = first & (tl.where(known, no_ring, no_slot) == 0)
         tl.store(cursors_ptr + 3 * cursors_s0 + slot, -1, mask=first & known)
         tl.store(cursors_ptr + 0 * cursors_s0 + P, tl.where(known, ring, slot), mask=report)
         tl.store(cursors_ptr + 4 * cursors_s0 + P, 1, mask=report)
         return
     base = tl.load(cursors_ptr + 0 * cursors_s0 + slot)
     n = tl.minimum(tl.load(cursors_ptr + 1 * cursors_s0 + slot), R)
-    fresh = False  # no checkpoint yet
+    has_state = n >= 0  # every row, but for those that a kernel with kv_only finds marked
     if HAS_KV_ONLY:
-        fresh = tl.load(cursors_ptr + 2 * cursors_s0 + slot) != 0
+        has_state = tl.load(cursors_ptr + 2 * cursors_s0 + slot) == 0
     if n == 0:
         return
 
@@ -444,7 +444,7 @@ def kvb_flush_kda_0688a9db(
     else:
         checkpoint = checkpoint + v[:, None] * state_s3 + k[None, :]
     inside = in_v[:, None] & in_k[None, :]
-    S = tl.load(checkpoint, mask=inside & (fresh == 0), other=0.0).to(tl.float32)
+    S = tl.load(checkpoint, mask=inside & has_state, other=0.0).to(tl.float32)
 
     record_left0 = record_left0_ptr + layer * record_left0_s0 + ring * record_left0_s1 + head * record_left0_s3
     record_right0 = record_right0_ptr + layer * record_right0_s0 + ring * record_right0_s1 + key_head * record_right0_s3
@@ -559,7 +559,7 @@ def kvb_verify_kda_0688a9db(
     slot = slot.to(tl.int64)
     ring = ring.to(tl.int64)
     if not (known & ringed):
-        report = first & ~tl.where(known, no_ring, no_slot)
+        report = first & (tl.where(known, no_ring, no_slot) == 0)
         tl.store(cursors_ptr + 3 * cursors_s0 + slot, -1, mask=first & known)
         tl.store(cursors_ptr + 0 * cursors_s0 + P, tl.where(known, ring, slot), mask=report)
         tl.store(cursors_ptr + 4 * cursors_s0 + P, 1, mask=report)
@@ -568,14 +568,14 @@ def kvb_verify_kda_0688a9db(
         return
     base = tl.load(cursors_ptr + 0 * cursors_s0 + slot)
     n = tl.minimum(tl.load(cursors_ptr + 1 * cursors_s0 + slot), R)
-    fresh = False  # no checkpoint yet
+    has_state = n >= 0  # every row, but for those that a kernel with kv_only finds marked
     if HAS_KV_ONLY:
-        fresh = tl.load(cursors_ptr + 2 * cursors_s0 + slot) != 0
+        has_state = tl.load(cursors_ptr + 2 * cursors_s0 + slot) == 0
     length, good, _ = index_of(lengths_ptr, row * lengths_s0, lengths_words, WINDOW + 1)
     length = tl.where(good, length, 0)
     tl.store(cursors_ptr + 3 * cursors_s0 + slot, length, mask=first)
     faults = cursors_ptr + 4 * cursors_s0 + slot
-    tl.store(faults, tl.load(faults) | 2, mask=first & ~good)
+    tl.store(faults, tl.load(faults) | 2, mask=first & (good == 0))
     if length == 0:
         for t in range(WINDOW):
             tl.store(out_ptr + row * out_s0 + t * out_s1 + head * out_s2 + v, tl.zeros([BLOCK_V], tl.float32), mask=in_v)
@@ -589,7 +589,7 @@ def kvb_verify_kda_0688a9db(
     else:
         checkpoint = checkpoint + v[:, None] * state_s2 + k[None, :]
     inside = in_v[:, None] & in_k[None, :]
-    S = tl.load(checkpoint, mask=inside & (fresh == 0), other=0.0).to(tl.float32)
+    S = tl.load(checkpoint, mask=inside & has_state, other=0.0).to(tl.float32)
 
     record_left0 = record_left0_ptr + ring * record_left0_s0 + head * record_left0_s2
     record_right0 = record_right0_ptr + ring * record_right0_s0 + key_head * record_right0_s2
@@ -607,7 +607,7 @@ def kvb_verify_kda_0688a9db(
         since_k += tl.where(in_k, f_record_log_decay_key, 0.0)
     S = total + S * tl.exp(since_k)[None, :]
 
-    capacity = tl.where(fresh, KV_CAPACITY, BUFFER)
+    capacity = tl.where(has_state, BUFFER, KV_CAPACITY)
     if (n > 0) & (n + length > capacity):
         stored = tl.clamp(S, -LARGEST, LARGEST).to(state_ptr.dtype.element_ty)
         tl.store(checkpoint, stored, mask=inside)

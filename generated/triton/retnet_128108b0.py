@@ -120,7 +120,7 @@ def kvb_step_retnet_128108b0(
     slot = slot.to(tl.int64)
     ring = ring.to(tl.int64)
     if not (known & ringed):
-        report = first & ~tl.where(known, no_ring, no_slot)
+        report = first & (tl.where(known, no_ring, no_slot) == 0)
         tl.store(cursors_ptr + 3 * cursors_s0 + slot, -1, mask=first & known)
         tl.store(cursors_ptr + 0 * cursors_s0 + P, tl.where(known, ring, slot), mask=report)
         tl.store(cursors_ptr + 4 * cursors_s0 + P, 1, mask=report)
@@ -128,9 +128,9 @@ def kvb_step_retnet_128108b0(
         return
     base = tl.load(cursors_ptr + 0 * cursors_s0 + slot)
     n = tl.minimum(tl.load(cursors_ptr + 1 * cursors_s0 + slot), R)
-    fresh = False  # no checkpoint yet
+    has_state = n >= 0  # every row, but for those that a kernel with kv_only finds marked
     if HAS_KV_ONLY:
-        fresh = tl.load(cursors_ptr + 2 * cursors_s0 + slot) != 0
+        has_state = tl.load(cursors_ptr + 2 * cursors_s0 + slot) == 0
 
     x_slope = tl.load(slope_ptr + head * slope_s0).to(tl.float32)
     checkpoint = state_ptr + slot * state_s0 + head * state_s1
@@ -139,7 +139,7 @@ def kvb_step_retnet_128108b0(
     else:
         checkpoint = checkpoint + v[:, None] * state_s2 + k[None, :]
     inside = in_v[:, None] & in_k[None, :]
-    S = tl.load(checkpoint, mask=inside & (fresh == 0), other=0.0).to(tl.float32)
+    S = tl.load(checkpoint, mask=inside & has_state, other=0.0).to(tl.float32)
 
     record_left0 = record_left0_ptr + ring * record_left0_s0 + head * record_left0_s2
     record_k = record_k_ptr + ring * record_k_s0 + key_head * record_k_s2
@@ -248,7 +248,7 @@ def kvb_decode_retnet_128108b0(
     slot = slot.to(tl.int64)
     ring = ring.to(tl.int64)
     if not (known & ringed):
-        report = first & ~tl.where(known, no_ring, no_slot)
+        report = first & (tl.where(known, no_ring, no_slot) == 0)
         tl.store(cursors_ptr + 3 * cursors_s0 + slot, -1, mask=first & known)
         tl.store(cursors_ptr + 0 * cursors_s0 + P, tl.where(known, ring, slot), mask=report)
         tl.store(cursors_ptr + 4 * cursors_s0 + P, 1, mask=report)
@@ -256,9 +256,9 @@ def kvb_decode_retnet_128108b0(
         return
     base = tl.load(cursors_ptr + 0 * cursors_s0 + slot)
     n = tl.minimum(tl.load(cursors_ptr + 1 * cursors_s0 + slot), R)
-    fresh = False  # no checkpoint yet
+    has_state = n >= 0  # every row, but for those that a kernel with kv_only finds marked
     if HAS_KV_ONLY:
-        fresh = tl.load(cursors_ptr + 2 * cursors_s0 + slot) != 0
+        has_state = tl.load(cursors_ptr + 2 * cursors_s0 + slot) == 0
 
     x_slope = tl.load(slope_ptr + head * slope_s0).to(tl.float32)
     checkpoint = state_ptr + slot * state_s0 + head * state_s1
@@ -267,7 +267,7 @@ def kvb_decode_retnet_128108b0(
     else:
         checkpoint = checkpoint + v[:, None] * state_s2 + k[None, :]
     inside = in_v[:, None] & in_k[None, :]
-    S = tl.load(checkpoint, mask=inside & (fresh == 0), other=0.0).to(tl.float32)
+    S = tl.load(checkpoint, mask=inside & has_state, other=0.0).to(tl.float32)
 
     record_left0 = record_left0_ptr + ring * record_left0_s0 + head * record_left0_s2
     record_k = record_k_ptr + ring * record_k_s0 + key_head * record_k_s2
@@ -283,7 +283,7 @@ def kvb_decode_retnet_128108b0(
         since_s += -x_slope
     S = total + S * tl.exp(since_s)
 
-    capacity = tl.where(fresh, KV_CAPACITY, BUFFER)
+    capacity = tl.where(has_state, BUFFER, KV_CAPACITY)
     if (n > 0) & (n + 1 > capacity):
         stored = tl.clamp(S, -LARGEST, LARGEST).to(state_ptr.dtype.element_ty)
         tl.store(checkpoint, stored, mask=inside)
@@ -368,16 +368,16 @@ def kvb_flush_retnet_128108b0(
     slot = slot.to(tl.int64)
     ring = ring.to(tl.int64)
     if not (known & ringed):
-        report = first & ~tl.where(known, no_ring, no_slot)
+        report = first & (tl.where(known, no_ring, no_slot) == 0)
         tl.store(cursors_ptr + 3 * cursors_s0 + slot, -1, mask=first & known)
         tl.store(cursors_ptr + 0 * cursors_s0 + P, tl.where(known, ring, slot), mask=report)
         tl.store(cursors_ptr + 4 * cursors_s0 + P, 1, mask=report)
         return
     base = tl.load(cursors_ptr + 0 * cursors_s0 + slot)
     n = tl.minimum(tl.load(cursors_ptr + 1 * cursors_s0 + slot), R)
-    fresh = False  # no checkpoint yet
+    has_state = n >= 0  # every row, but for those that a kernel with kv_only finds marked
     if HAS_KV_ONLY:
-        fresh = tl.load(cursors_ptr + 2 * cursors_s0 + slot) != 0
+        has_state = tl.load(cursors_ptr + 2 * cursors_s0 + slot) == 0
     if n == 0:
         return
 
@@ -388,7 +388,7 @@ def kvb_flush_retnet_128108b0(
     else:
         checkpoint = checkpoint + v[:, None] * state_s3 + k[None, :]
     inside = in_v[:, None] & in_k[None, :]
-    S = tl.load(checkpoint, mask=inside & (fresh == 0), other=0.0).to(tl.float32)
+    S = tl.load(checkpoint, mask=inside & has_state, other=0.0).to(tl.float32)
 
     record_left0 = record_left0_ptr + layer * record_left0_s0 + ring * record_left0_s1 + head * record_left0_s3
     record_k = record_k_ptr + layer * record_k_s0 + ring * record_k_s1 + key_head * record_k_s3
@@ -487,7 +487,7 @@ def kvb_verify_retnet_128108b0(
     slot = slot.to(tl.int64)
     ring = ring.to(tl.int64)
     if not (known & ringed):
-        report = first & ~tl.where(known, no_ring, no_slot)
+        report = first & (tl.where(known, no_ring, no_slot) == 0)
         tl.store(cursors_ptr + 3 * cursors_s0 + slot, -1, mask=first & known)
         tl.store(cursors_ptr + 0 * cursors_s0 + P, tl.where(known, ring, slot), mask=report)
         tl.store(cursors_ptr + 4 * cursors_s0 + P, 1, mask=report)
@@ -496,14 +496,14 @@ def kvb_verify_retnet_128108b0(
         return
     base = tl.load(cursors_ptr + 0 * cursors_s0 + slot)
     n = tl.minimum(tl.load(cursors_ptr + 1 * cursors_s0 + slot), R)
-    fresh = False  # no checkpoint yet
+    has_state = n >= 0  # every row, but for those that a kernel with kv_only finds marked
     if HAS_KV_ONLY:
-        fresh = tl.load(cursors_ptr + 2 * cursors_s0 + slot) != 0
+        has_state = tl.load(cursors_ptr + 2 * cursors_s0 + slot) == 0
     length, good, _ = index_of(lengths_ptr, row * lengths_s0, lengths_words, WINDOW + 1)
     length = tl.where(good, length, 0)
     tl.store(cursors_ptr + 3 * cursors_s0 + slot, length, mask=first)
     faults = cursors_ptr + 4 * cursors_s0 + slot
-    tl.store(faults, tl.load(faults) | 2, mask=first & ~good)
+    tl.store(faults, tl.load(faults) | 2, mask=first & (good == 0))
     if length == 0:
         for t in range(WINDOW):
             tl.store(out_ptr + row * out_s0 + t * out_s1 + head * out_s2 + v, tl.zeros([BLOCK_V], tl.float32), mask=in_v)
@@ -516,7 +516,7 @@ def kvb_verify_retnet_128108b0(
     else:
         checkpoint = checkpoint + v[:, None] * state_s2 + k[None, :]
     inside = in_v[:, None] & in_k[None, :]
-    S = tl.load(checkpoint, mask=inside & (fresh == 0), other=0.0).to(tl.float32)
+    S = tl.load(checkpoint, mask=inside & has_state, other=0.0).to(tl.float32)
 
     record_left0 = record_left0_ptr + ring * record_left0_s0 + head * record_left0_s2
     record_k = record_k_ptr + ring * record_k_s0 + key_head * record_k_s2
@@ -532,7 +532,7 @@ def kvb_verify_retnet_128108b0(
         since_s += -x_slope
     S = total + S * tl.exp(since_s)
 
-    capacity = tl.where(fresh, KV_CAPACITY, BUFFER)
+    capacity = tl.where(has_state, BUFFER, KV_CAPACITY)
     if (n > 0) & (n + length > capacity):
         stored = tl.clamp(S, -LARGEST, LARGEST).to(state_ptr.dtype.element_ty)
         tl.store(checkpoint, stored, mask=inside)

@@ -166,7 +166,7 @@ class Kernel:
             "slot = slot.to(tl.int64)",
             "ring = ring.to(tl.int64)",
             "if not (known & ringed):",
-            "    report = first & ~tl.where(known, no_ring, no_slot)",
+            "    report = first & (tl.where(known, no_ring, no_slot) == 0)",
             f"    tl.store({self.cursor(WINDOW, 'slot')}, {SKIPPED}, mask=first & known)",
             f"    tl.store({self.cursor(BASE, 'P')}, tl.where(known, ring, slot), mask=report)",
             f"    tl.store({self.cursor(FAULT, 'P')}, {FAULT_SLOT}, mask=report)",
@@ -177,9 +177,9 @@ class Kernel:
             "    return",
             f"base = tl.load({self.cursor(BASE, 'slot')})",
             f"n = tl.minimum(tl.load({self.cursor(COUNT, 'slot')}), R)",
-            "fresh = False  # no checkpoint yet",
+            "has_state = n >= 0  # every row, but for those that a kernel with kv_only finds marked",
             "if HAS_KV_ONLY:",
-            f"    fresh = tl.load({self.cursor(KV_ONLY, 'slot')}) != 0",
+            f"    has_state = tl.load({self.cursor(KV_ONLY, 'slot')}) == 0",
         )
 
     @staticmethod
@@ -203,7 +203,7 @@ class Kernel:
             "length = tl.where(good, length, 0)",
             f"tl.store({self.cursor(WINDOW, 'slot')}, length, mask=first)",
             f"faults = {self.cursor(FAULT, 'slot')}",
-            f"tl.store(faults, tl.load(faults) | {FAULT_LENGTH}, mask=first & ~good)",
+            f"tl.store(faults, tl.load(faults) | {FAULT_LENGTH}, mask=first & (good == 0))",
             "if length == 0:",
         )
         self.zero_outputs()
@@ -240,7 +240,7 @@ class Kernel:
             "else:",
             f"    checkpoint = checkpoint + v[:, None] * {stride} + k[None, :]",
             "inside = in_v[:, None] & in_k[None, :]",
-            "S = tl.load(checkpoint, mask=inside & (fresh == 0), other=0.0).to(tl.float32)",
+            "S = tl.load(checkpoint, mask=inside & has_state, other=0.0).to(tl.float32)",
             "",
         )
 
@@ -283,7 +283,7 @@ class Kernel:
         lines = self.lines
         if self.form.folds == "full":
             tokens = "length" if self.form.window else "1"
-            lines.add("capacity = tl.where(fresh, KV_CAPACITY, BUFFER)", f"if (n > 0) & (n + {tokens} > capacity):")
+            lines.add("capacity = tl.where(has_state, BUFFER, KV_CAPACITY)", f"if (n > 0) & (n + {tokens} > capacity):")
             lines.level += 1
         lines.add("stored = tl.clamp(S, -LARGEST, LARGEST).to(state_ptr.dtype.element_ty)")
         if not self.form.writes_state:
