@@ -18,6 +18,7 @@ from .forms import DTYPES, FORMS, KernelSpec
 from .normal_form import NormalForm
 from .records import RECORDS
 from .signature import ScalarArg, TensorArg, signature
+from .storage import LARGEST
 
 #: Forms that have a portable kernel.
 PORTABLE_FORMS = ("step", "decode", "flush", "verify")
@@ -27,8 +28,6 @@ ROLES = ("state", "record", "cursors", "input", "parameter", "out")
 FOLDER = "triton"
 #: Elements of a state tile that one program holds: 32 a thread, of four warps.
 TILE, WARPS = 4096, 4
-#: The largest finite value of a state dtype: what a value out of range saturates to.
-LARGEST = {"float32": 3.4028234663852886e38, "bfloat16": 3.3895313892515355e38, "float16": 65504.0}
 #: Changed with the meaning of a parameter, so that sources of another emitter are not taken for today's.
 REVISION = 1
 
@@ -50,7 +49,7 @@ def refusal(spec: KernelSpec) -> str:
     """Why ``spec`` has no portable kernel, or nothing where it has one."""
     if spec.form not in PORTABLE_FORMS:
         return f"form={spec.form!r}: portable kernels are {', '.join(PORTABLE_FORMS)}"
-    known = {"io": tuple(LARGEST), "state": tuple(LARGEST), "records": RECORDS}
+    known = {"io": tuple(DTYPES), "state": tuple(DTYPES), "records": RECORDS}
     for name, accepted in known.items():
         if getattr(spec, name) not in accepted:
             return f"{name}={getattr(spec, name)!r}: portable kernels take {', '.join(accepted)}"
