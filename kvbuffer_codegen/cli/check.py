@@ -13,10 +13,11 @@ from kvbuffer_codegen.artifact import ArtifactError, read_artifact
 from kvbuffer_codegen.caches import search_path, shipped_folder
 from kvbuffer_codegen.cli import covering
 from kvbuffer_codegen.cli.check_portable import check_portable
-from kvbuffer_codegen.cli.common import DONE, FAILED, folders_of, one_line, print_json, print_table
+from kvbuffer_codegen.cli.common import DONE, FAILED, folders_of, one_line, print_json, print_table, recurrence_of
 from kvbuffer_codegen.cli.progress import progress
 from kvbuffer_codegen.cli.verdict import PASSED, SKIPPED, WRONG, Verdict
 from kvbuffer_codegen.index import INDEX, read_index
+from kvbuffer_codegen.ir.language import Recurrence
 
 HELP = "hold artifacts against the oracle; --stale: shipped kernels against the sources of this tree"
 COLUMNS = ("status", "name", "target", "error", "reason", "where")
@@ -25,6 +26,12 @@ COLUMNS = ("status", "name", "target", "error", "reason", "where")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--path", type=Path, action="append", help="check this folder instead of the search path; may be repeated"
+    )
+    parser.add_argument(
+        "recurrence",
+        metavar="NAME",
+        nargs="?",
+        help="only artifacts of this recurrence, a name or path.py:function; its function is the oracle",
     )
     parser.add_argument("--stale", action="store_true", help="emit and compile shipped kernels again and compare")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="also write the results as JUnit XML")
@@ -36,9 +43,15 @@ def run(args: argparse.Namespace) -> int:
         return covering.check(args)
     folders = folders_of(args.path) or ([shipped_folder()] if args.stale else search_path())
     found, verdicts = artifact_folders(folders)
+    mine = recurrence_of(args.recurrence) if args.recurrence else None
+    if mine:
+        found = [folder for folder in found if _is_of(folder, mine.name)]
     with progress(args.json) as report:
-        verdicts += _stale(found, report) if args.stale else _against_the_oracle(found, report)
-    verdicts += check_portable(folders, args.stale)
+        if args.stale:
+            verdicts += _stale(found, mine, report)
+        else:
+            verdicts += _against_the_oracle(found, args.recurrence or "", report)
+    verdicts += [] if mine else check_portable(folders, args.stale)
     counts = {status: sum(v.status == status for v in verdicts) for status in (PASSED, WRONG, SKIPPED)}
     if args.junit:
         write_junit(args.junit, verdicts)
@@ -69,10 +82,19 @@ def artifact_folders(folders: list[Path]) -> tuple[list[Path], list[Verdict]]:
     return found, wrong
 
 
+def _is_of(folder: Path, name: str) -> bool:
+    """Whether the artifact says that it is of the recurrence called ``name``; one that cannot be read may be."""
+    try:
+        recurrence = read_artifact(folder).manifest["recurrence"]
+    except ArtifactError:
+        return True
+    return recurrence is not None and recurrence["name"] == name
+
+
 # --- against the oracle
 
 
-def _against_the_oracle(folders: list[Path], report: Callable[[float, float, str], None]) -> list[Verdict]:
+def _against_the_oracle(folders: list[Path], source: str, report: Callable[[float, float, str], None]) -> list[Verdict]:
     import torch
 
     from kvbuffer_codegen.autotune.measure import Bench
@@ -84,13 +106,13 @@ def _against_the_oracle(folders: list[Path], report: Callable[[float, float, str
         for number, folder in enumerate(folders):
             report(number, len(folders), folder.name[:28])
             begin = time.monotonic()
-            verdict = _check(folder, benches)
+            verdict = _check(folder, source, benches)
             verdict.seconds = round(time.monotonic() - begin, 3)
             verdicts.append(verdict)
     return verdicts
 
 
-def _check(folder: Path, benches: dict[str, Any]) -> Verdict:
+def _check(folder: Path, source: str, benches: dict[str, Any]) -> Verdict:
     from kvbuffer_codegen.artifact import fits
     from kvbuffer_codegen.autotune.jobs import spec_to_json
     from kvbuffer_codegen.checking import spec_of
@@ -109,7 +131,7 @@ def _check(folder: Path, benches: dict[str, Any]) -> Verdict:
     verdict.reason = fits(manifest, describe(kind)) or ""
     if verdict.reason:
         return verdict
-    answer = benches[kind].check(spec_to_json(spec), str(folder), "")
+    answer = benches[kind].check(spec_to_json(spec), str(folder), source)
     verdict.status = PASSED if answer["status"] == "ok" else WRONG
     verdict.reason = answer.get("reason", "")
     verdict.error = max(answer.get("errors", {}).values(), default=None)
@@ -119,7 +141,7 @@ def _check(folder: Path, benches: dict[str, Any]) -> Verdict:
 # --- against the tree
 
 
-def _stale(folders: list[Path], report: Callable[[float, float, str], None]) -> list[Verdict]:
+def _stale(folders: list[Path], mine: Recurrence | None, report: Callable[[float, float, str], None]) -> list[Verdict]:
     """Emission is serial (TVM is not safe in threads), the compilers run two at a time beside it."""
     from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -127,7 +149,7 @@ def _stale(folders: list[Path], report: Callable[[float, float, str], None]) -> 
     with ThreadPoolExecutor(2) as pool:
         for number, folder in enumerate(folders):
             report(number, len(folders), folder.name[:28])
-            verdict, lowered, target = _emitted(folder)
+            verdict, lowered, target = _emitted(folder, mine)
             future = pool.submit(_compiled, lowered, target) if lowered is not None else None
             verdicts.append((verdict, future))
     for verdict, future in verdicts:
@@ -137,7 +159,7 @@ def _stale(folders: list[Path], report: Callable[[float, float, str], None]) -> 
     return [verdict for verdict, _ in verdicts]
 
 
-def _emitted(folder: Path) -> tuple[Verdict, Any, Any]:
+def _emitted(folder: Path, mine: Recurrence | None) -> tuple[Verdict, Any, Any]:
     """The verdict on a kernel's recurrence and source and, where these are what the tree gives, what to compile."""
     from kvbuffer_codegen.checking import spec_of
     from kvbuffer_codegen.compiler.build import emit
@@ -152,8 +174,8 @@ def _emitted(folder: Path) -> tuple[Verdict, Any, Any]:
         verdict.name, verdict.target = manifest["name"], manifest["target"]["name"]
         recurrence = manifest["recurrence"]
         if recurrence is not None:
-            shipped = RECURRENCES.get(recurrence["name"])
-            if shipped is None or shipped.normal_form.hash != recurrence["hash"]:
+            known = mine or RECURRENCES.get(recurrence["name"])  # one of the user's own is what the manifest says
+            if known is not None and known.normal_form.hash != recurrence["hash"]:
                 verdict.reason = f"recurrence {recurrence['name']} is not what the tree has: build it again"
                 return verdict, None, None
         target = target_named(manifest["target"]["name"])

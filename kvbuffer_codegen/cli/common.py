@@ -78,6 +78,14 @@ def add_shape_arguments(parser: argparse.ArgumentParser, several: bool = False) 
     group.add_argument("--layout", choices=("VK", "KV"), default="VK", help="order of a state tile's axes (default VK)")
 
 
+def recurrence_of(text: str) -> Recurrence:
+    """The recurrence that ``text`` names. Raises :class:`CommandError`."""
+    try:
+        return load_recurrence(text)
+    except ValueError as error:
+        raise CommandError(str(error)) from None
+
+
 def shape_of(args: argparse.Namespace, recurrence: str | None = None) -> Shape:
     """The shape that ``args`` ask for; ``recurrence`` overrides the model's. Raises :class:`CommandError`."""
     name = args.model or next((m.name for m in MODELS.values() if m.recurrence == recurrence), DEFAULT_MODEL)

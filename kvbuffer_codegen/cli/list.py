@@ -9,7 +9,16 @@ from typing import Any
 
 from kvbuffer_codegen.artifact import ArtifactError, read_manifest
 from kvbuffer_codegen.caches import search_path
-from kvbuffer_codegen.cli.common import DONE, FAILED, folders_of, print_json, print_table, target_of, warn
+from kvbuffer_codegen.cli.common import (
+    DONE,
+    FAILED,
+    folders_of,
+    print_json,
+    print_table,
+    recurrence_of,
+    target_of,
+    warn,
+)
 from kvbuffer_codegen.index import INDEX, read_index
 from kvbuffer_codegen.ir.forms import FORMS
 from kvbuffer_codegen.ir.models import MODELS, ModelShape
@@ -24,6 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--path", type=Path, action="append", help="look in this folder instead of the search path; may be repeated"
     )
+    parser.add_argument(
+        "recurrence",
+        metavar="NAME",
+        nargs="?",
+        help="only this recurrence and its artifacts: a name, or path.py:function",
+    )
     parser.add_argument("--models", action="store_true", help="the published shapes that --model knows, and no more")
 
 
@@ -34,14 +49,17 @@ def run(args: argparse.Namespace) -> int:
     from kvbuffer_codegen.schedules.targets import TARGETS
 
     folders = folders_of(args.path) or search_path()
+    recurrences = [recurrence_of(args.recurrence)] if args.recurrence else list(RECURRENCES.values())
     artifacts, problems = find_artifacts(folders)
+    if args.recurrence:
+        artifacts = [a for a in artifacts if a["recurrence_hash"] == recurrences[0].normal_form.hash]
     portable = find_portable(folders)
     if args.json:
         print_json(
             {
                 "recurrences": [
                     {"name": r.name, "hash": r.normal_form.hash, "arguments": {a.name: a.kind for a in r.arguments}}
-                    for r in RECURRENCES.values()
+                    for r in recurrences
                 ],
                 "forms": {f.name: f.text for f in FORMS.values()},
                 "targets": list(TARGETS),
@@ -53,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
             }
         )
     else:
-        print(f"recurrences  {', '.join(RECURRENCES)}")
+        print(f"recurrences  {', '.join(r.name for r in recurrences)}")
         print(f"forms        {', '.join(FORMS)}")
         print(f"targets      {', '.join(TARGETS)} (default here: {target_of(None).name})")
         print(f"models       {', '.join(MODELS)}")
@@ -109,6 +127,7 @@ def _row(manifest: dict[str, Any]) -> dict[str, Any]:
         "name": manifest["name"],
         "form": manifest["form"],
         "recurrence": manifest["recurrence"] and manifest["recurrence"]["name"],
+        "recurrence_hash": manifest["recurrence"] and manifest["recurrence"]["hash"],
         "target": manifest["target"]["name"],
         **{name: manifest[name] for name in ("io", "state", "layout", "ratio", "buffer", "window", "kv_only")},
         "K": manifest["dims"]["K"],

@@ -10,6 +10,7 @@ from kvbuffer_codegen.ir.forms import DTYPES, FORMS, STATES, KernelSpec, cursor_
 from kvbuffer_codegen.ir.language import Recurrence
 from kvbuffer_codegen.ir.normal_form import NormalForm
 from kvbuffer_codegen.ir.recurrences import RECURRENCES
+from kvbuffer_codegen.recurrences import RecurrenceError, load_recurrence
 
 TORCH_DTYPES = {name: getattr(torch, name) for name in STATES}
 
@@ -55,10 +56,14 @@ def normal_form(recurrence: str | Recurrence | NormalForm | None) -> NormalForm:
         return recurrence
     if isinstance(recurrence, Recurrence):
         return recurrence.normal_form
-    if isinstance(recurrence, str) and recurrence in RECURRENCES:
-        return RECURRENCES[recurrence].normal_form
+    if isinstance(recurrence, str):
+        try:
+            return load_recurrence(recurrence).normal_form
+        except RecurrenceError as error:
+            raise ValueError(f"recurrence={recurrence!r}: {error}") from None
     raise ValueError(
-        f"recurrence={recurrence!r}; accepted: {', '.join(RECURRENCES)}, or a Recurrence or NormalForm of your own"
+        f"recurrence={recurrence!r}; accepted: {', '.join(RECURRENCES)}, path.py:function, or a Recurrence or "
+        "NormalForm of your own"
     )
 
 
