@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from kvbuffer_codegen.ir.forms import DTYPES, FORMS, KernelSpec
+from kvbuffer_codegen.ir.forms import DTYPES, FORMS, STATES, KernelSpec
 from kvbuffer_codegen.ir.records import RECORDS
 from kvbuffer_codegen.ir.recurrences import RECURRENCES
 
@@ -35,7 +35,7 @@ FACTORS: dict[str, tuple[Level, ...]] = {
     "window": tuple(range(17)),  # 0: the form has none
     "layout": ("VK", "KV"),
     "io": tuple(DTYPES),
-    "state": tuple(DTYPES),
+    "state": tuple(STATES),
     "records": tuple(RECORDS),
     "K": WIDTHS,
     "V": WIDTHS,

@@ -151,6 +151,15 @@ def test_spills_and_wrong_numbers_fail(tmp_path: Path, fake: str) -> None:
     assert [p.name for p in (tmp_path / "checked").iterdir()] == [RESULTS]
 
 
+def test_what_a_target_has_no_schedule_for_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(spec: Any, target: Any) -> Any:
+        raise ValueError("state=int8: no schedule")
+
+    monkeypatch.setattr(space, "default", none)
+    (answer,) = Sweep(CPU, tmp_path).run(CURSORS[:1], Seen())
+    assert (answer["status"], answer["reason"]) == ("refused", "state=int8: no schedule")
+
+
 def test_build_covering_needs_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["build", "--covering"]) == 2
     assert "--out" in capsys.readouterr().err

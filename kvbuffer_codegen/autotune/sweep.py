@@ -26,6 +26,7 @@ from kvbuffer_codegen.schedules.targets import Target
 RESULTS = "results.jsonl"
 BUILD_LIMIT_S, CHECK_LIMIT_S = 900.0, 300.0
 SPILLS = "spills"  #: the status of a kernel that was built, for a GPU, and keeps registers in memory
+REFUSED = "refused"  #: of one that the target has no schedule for
 #: What decides a kernel and its check; a change of any of these files makes old answers void.
 SOURCES = ("ir", "schedules", "compiler", "autotune.cases", "checking")
 
@@ -121,7 +122,11 @@ class Sweep:
         begin = time.monotonic()
         folder = self.out / spec.name
         job = {"spec": spec_to_json(spec), "folder": str(folder), "target": self.target.name, "device": "cpu"}
-        schedule = space.default(spec, self.target).to_dict()
+        made: Job = {"name": spec.name, "target": self.target.name, "checked": self.check}
+        try:
+            schedule = space.default(spec, self.target).to_dict()
+        except ValueError as error:
+            return {**made, "status": REFUSED, "reason": str(error), "errors": {}, "resources": {}, "seconds": 0.0}
         answer = builder.run({"job": "build", "schedule": schedule, **job}, BUILD_LIMIT_S)
         resources = answer.get("resources", {})
         if answer["status"] == OK and self.check:
@@ -130,7 +135,7 @@ class Sweep:
             answer |= {"status": SPILLS, "reason": f"spills {resources['spill_bytes']} bytes of registers"}
         if not self.keep:
             shutil.rmtree(folder, ignore_errors=True)
-        made = {"name": spec.name, "target": self.target.name, "checked": self.check, "schedule": schedule}
+        made |= {"schedule": schedule}
         made |= {name: answer.get(name, default) for name, default in (("status", ""), ("reason", ""), ("errors", {}))}
         return {**made, "resources": resources, "seconds": round(time.monotonic() - begin, 1)}
 

@@ -88,7 +88,7 @@ def _list(rows: Sequence[covering.Row], as_json: bool) -> int:
 
 def _sweep(specs: Sequence[KernelSpec], args: argparse.Namespace, target: Any, out: Path, check: bool) -> int:
     from kvbuffer_codegen.autotune.jobs import OK
-    from kvbuffer_codegen.autotune.sweep import Sweep
+    from kvbuffer_codegen.autotune.sweep import REFUSED, Sweep
     from kvbuffer_codegen.compiler.toolchain import MissingCompiler, find_compiler
 
     try:
@@ -99,12 +99,14 @@ def _sweep(specs: Sequence[KernelSpec], args: argparse.Namespace, target: Any, o
     with progress(args.json) as report:
         run = Sweep(target, out.absolute(), check, keep=not check, lanes=lanes)
         answers = run.run(specs, lambda done, total, answer: report(done, total, answer["name"][:28]))
-    failed = [a for a in answers if a["status"] != OK]
+    failed = [a for a in answers if a["status"] not in (OK, REFUSED)]
+    refused = sum(a["status"] == REFUSED for a in answers)  # nobody's fault, and told
     if args.json:
-        print_json({"target": target.name, "out": str(out), "failed": len(failed), "kernels": answers})
+        counts = {"failed": len(failed), "refused": refused}
+        print_json({"target": target.name, "out": str(out), **counts, "kernels": answers})
     else:
         print_table([_line(a) for a in answers], COLUMNS)
-        print(f"{len(answers)} kernels for {target.name}, {len(failed)} failed; results in {out}")
+        print(f"{len(answers)} kernels for {target.name}, {len(failed)} failed, {refused} refused; results in {out}")
     return FAILED if failed else DONE
 
 
