@@ -288,6 +288,7 @@ def test_spills_are_stale(monkeypatch: pytest.MonkeyPatch) -> None:
         (["tune", "--budget", "soon"], "'soon' is not a time"),
         (["tune", "--window", "17"], "window=17: accepted: 1 to 16"),
         (["tune", "--batch", "0"], "not a positive integer"),
+        (["bench", *SMALL, "--batch", "99999999999999999999"], "not a positive integer below 2147483648"),
         (["check", "--path", "nowhere"], "--path nowhere is not a folder"),
         (["list", "--path", "nowhere"], "--path nowhere is not a folder"),
         (["tune", "--heads", "2,4", "--tp", "1"], "--tp shares the model's heads out, and --heads replaces them"),

@@ -184,7 +184,7 @@ def test_sizes_that_are_none(changes: dict[str, Any], message: str) -> None:
 def test_warmup_for_what_no_call_can_have() -> None:
     pool = make_pool()
     for arguments in ((-1,), ("a",), (1, [0]), (1, [5])):
-        with pytest.raises(ValueError, match=r"batch=|window="):
+        with pytest.raises(ValueError, match=r"batch=|windows="):
             pool.warmup(*arguments)
 
 

@@ -153,8 +153,8 @@ def folders_of(given: list[Path] | None) -> list[Path] | None:
 
 def positive(text: str) -> int:
     value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a positive integer")
+    if not 1 <= value < 2**31:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive integer below 2147483648")
     return value
 
 

@@ -28,8 +28,8 @@ from kvbuffer_codegen.ir import portable
 from kvbuffer_codegen.ir.forms import KernelSpec
 from kvbuffer_codegen.ir.recurrences import RECURRENCES
 from kvbuffer_codegen.runtime import ops
-from kvbuffer_codegen.runtime.arguments import kernel_spec
-from kvbuffer_codegen.runtime.errors import KernelError
+from kvbuffer_codegen.runtime.arguments import device_of, flags, folder_of, kernel_spec, whole
+from kvbuffer_codegen.runtime.errors import KernelError, shown
 from kvbuffer_codegen.runtime.loader import describe, load_artifact
 from kvbuffer_codegen.runtime.policy import policy
 from kvbuffer_codegen.runtime.reference import ReferenceKernel
@@ -100,6 +100,7 @@ def find(*, device: torch.device | str = "cpu", batch: int = 1, strict: bool = F
 
     Raises :class:`MissingKernelError` where there is none: the reference is no artifact.
     """
+    flags(strict=strict)
     call = _call(device, batch, key)
     found = _search(call, strict)
     if found.artifact is None:
@@ -123,6 +124,7 @@ def find_kernel(*, device: torch.device | str, batch: int, **key: Any) -> Artifa
 
 def which(*, device: torch.device | str = "cpu", batch: int = 1, strict: bool = False, **key: Any) -> Decision:
     """What would serve the call, and why. Arguments as :func:`find`; nothing is loaded and nothing warns."""
+    flags(strict=strict)
     call = _call(device, batch, key)
     found = _search(call, strict)
     if found.artifact is not None:
@@ -139,11 +141,13 @@ def pin(key: KernelSpec | Mapping[str, Any], artifact: Artifact | Path | str | N
     ``key``: a spec, or a mapping with the arguments of ``kernel_spec``. Pools that have looked the kernel up keep what
     they have. Raises ``ArtifactError`` where the artifact is damaged or is another kernel.
     """
+    if not isinstance(key, KernelSpec | Mapping):
+        raise TypeError(f"key={shown(key)}; accepted: a KernelSpec, or a mapping with the arguments of kernel_spec")
     spec = key if isinstance(key, KernelSpec) else kernel_spec(**key)
     if artifact is None:
         _pins.pop(spec.name, None)
         return
-    artifact = artifact if isinstance(artifact, Artifact) else read_artifact(Path(artifact))
+    artifact = artifact if isinstance(artifact, Artifact) else read_artifact(folder_of(artifact))
     _check_is(spec, artifact)
     _pins[spec.name] = artifact
 
@@ -227,7 +231,7 @@ def _measured(artifact: Artifact | None, call: Call) -> float | None:
 
 
 def _call(device: torch.device | str, batch: int, key: Mapping[str, Any]) -> Call:
-    return Call(kernel_spec(**key), torch.device(device), batch, key.get("heads") or (1, 1))
+    return Call(kernel_spec(**key), device_of(device), whole(batch, "batch"), key.get("heads") or (1, 1))
 
 
 def _search(call: Call, strict: bool, rows: int | None = None) -> _Found:

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 
+def shown(value: object) -> str:
+    """``value`` as an error shows it: one line, not a long one."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 100 else f"{text[:97]}..."
+
+
 class ArgumentError(ValueError):
     """An argument of a kernel that is not what its manifest says. Nothing was launched, nothing was touched.
 

@@ -23,7 +23,7 @@ from kvbuffer_codegen.caches import CacheError, cache_folder
 from kvbuffer_codegen.runtime.cpu_module import CpuModule
 from kvbuffer_codegen.runtime.ctypes_launcher import CtypesLauncher
 from kvbuffer_codegen.runtime.cuda_driver import CudaModule
-from kvbuffer_codegen.runtime.errors import KernelError
+from kvbuffer_codegen.runtime.errors import KernelError, shown
 from kvbuffer_codegen.runtime.packing import pack
 from kvbuffer_codegen.runtime.plan import Plan
 from kvbuffer_codegen.trust import distrust
@@ -56,8 +56,8 @@ def make_launcher(
     plan: Plan, module: CpuModule | CudaModule, kind: str | None = None
 ) -> NativeLauncher | CtypesLauncher:
     """``kind``: "native", "ctypes", or None for the first where it is to be had. Raises :class:`KernelError`."""
-    if kind not in (None, "native", "ctypes"):
-        raise KernelError(f"launcher={kind!r}; accepted: 'native', 'ctypes', None")
+    if kind is not None and (not isinstance(kind, str) or kind not in ("native", "ctypes")):
+        raise KernelError(f"launcher={shown(kind)}; accepted: 'native', 'ctypes', None")
     if kind == "native" or (kind is None and launcher_status()[0] == "native"):
         return NativeLauncher(plan, module)
     return CtypesLauncher(plan, module)

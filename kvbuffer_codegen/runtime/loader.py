@@ -9,6 +9,7 @@ import torch
 
 from kvbuffer_codegen.artifact import Artifact, ArtifactError, Device, cpu_device, fits, read_artifact
 from kvbuffer_codegen.manifest import Manifest
+from kvbuffer_codegen.runtime.arguments import device_of, folder_of
 from kvbuffer_codegen.runtime.cpu_module import CpuModule
 from kvbuffer_codegen.runtime.ctypes_launcher import FAILED, UNPREPARED, device_index
 from kvbuffer_codegen.runtime.cuda_driver import CudaModule, driver
@@ -76,9 +77,8 @@ def load_artifact(artifact: Artifact | Path, device: torch.device | str = "cpu",
     :class:`~kvbuffer_codegen.artifact.ArtifactError` where the artifact is damaged or not for this device,
     :class:`~kvbuffer_codegen.runtime.errors.KernelError` where the driver or the system refuses it.
     """
-    if isinstance(artifact, Path):
-        artifact = read_artifact(artifact)
-    device = torch.device(device)
+    device = device_of(device)
+    artifact = artifact if isinstance(artifact, Artifact) else read_artifact(folder_of(artifact))
     reason = fits(artifact.manifest, describe(device))
     if reason:
         raise ArtifactError(f"{artifact.name} in {artifact.folder}: {reason}")

@@ -9,6 +9,7 @@ import torch
 
 from kvbuffer_codegen.ir.forms import FORMS, KernelSpec, cursor_spec
 from kvbuffer_codegen.runtime import dispatcher
+from kvbuffer_codegen.runtime.errors import shown
 from kvbuffer_codegen.runtime.policy import FORM_CHOICES
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -36,7 +37,7 @@ class Lookup:
         batch_invariant: bool,
     ) -> None:
         if form not in FORM_CHOICES:
-            raise ValueError(f"form={form!r}; accepted: {', '.join(FORM_CHOICES)} (auto: the dispatcher chooses)")
+            raise ValueError(f"form={shown(form)}; accepted: {', '.join(FORM_CHOICES)} (auto: the dispatcher chooses)")
         self.fields, self.device, self.heads, self.form = fields, device, heads, form
         self.strict, self.batch_invariant = strict, batch_invariant
         self._kernels: dict[tuple[str, int, int], str] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -10,6 +10,7 @@ from torch import Tensor
 from kvbuffer_codegen.ir.forms import KernelSpec
 from kvbuffer_codegen.ir.signature import FAULT, FAULT_LENGTH, KV_ONLY, WINDOW
 from kvbuffer_codegen.runtime.arguments import TORCH_DTYPES
+from kvbuffer_codegen.runtime.errors import shown
 from kvbuffer_codegen.runtime.reference import Tiles, note_strangers, put, rows_of, set_fault
 from kvbuffer_codegen.runtime.storage import CHANNELS, ROWS, STATE, bits, stored
 
@@ -55,18 +56,19 @@ class Memory:
     def indices(self, slots: int | Sequence[int] | Tensor, name: str = "slots") -> Tensor:
         """``slots`` as int64 [n] on the device; numbers are checked here and copied without a sync."""
         if isinstance(slots, Tensor):
-            if slots.dim() != 1 or slots.dtype not in (torch.int32, torch.int64) or slots.device != self.cursors.device:
+            plain = slots.layout is torch.strided and slots.device == self.cursors.device
+            if not plain or slots.dim() != 1 or slots.dtype not in (torch.int32, torch.int64):
                 raise ValueError(
-                    f"{name} is {slots.dtype} of shape {tuple(slots.shape)} on {slots.device}; accepted: int32 or "
-                    f"int64 of one axis on {self.cursors.device}, an int, or a list of ints"
+                    f"{name} is {slots.dtype} of shape {tuple(slots.shape)}, {slots.layout}, on {slots.device}; "
+                    f"accepted: int32 or int64 of one axis on {self.cursors.device}, an int, or a list of ints"
                 )
             return slots.long()
-        if not isinstance(slots, int | Iterable):
-            raise TypeError(f"{name}={slots!r}; accepted: an int, a list of ints, or an int32 or int64 tensor")
+        if not isinstance(slots, int | Sequence) or isinstance(slots, str | bytes):
+            raise TypeError(f"{name}={shown(slots)}; accepted: an int, a list of ints, or an int32 or int64 tensor")
         numbers = [slots] if isinstance(slots, int) else list(slots)
         for number in numbers:
             if isinstance(number, bool) or not isinstance(number, int) or not -1 <= number < self.slots:
-                raise IndexError(f"{name}={number!r}; accepted: 0 to {self.slots - 1}, or -1 for none")
+                raise IndexError(f"{name}={shown(number)}; accepted: 0 to {self.slots - 1}, or -1 for none")
         made = [torch.full((1,), number, dtype=torch.int64, device=self.cursors.device) for number in numbers]
         return torch.cat(made) if made else torch.empty(0, dtype=torch.int64, device=self.cursors.device)
 

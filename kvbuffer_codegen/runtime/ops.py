@@ -88,8 +88,12 @@ def _cursors(name: str, *arguments: Any) -> None:
     kernel(name)(*arguments)
 
 
-def _fake(*arguments: Any) -> None:
-    """Shapes are the caller's: nothing is made."""
+def _fake(name: str, *arguments: Any) -> None:
+    """Shapes are the caller's: nothing is made. A tensor on the meta device that nothing traces would make the call do
+    nothing, and is refused as the kernel would."""
+    flat = [x for a in arguments for x in (a if isinstance(a, list | tuple) else (a,))]
+    if any(type(x) is Tensor and x.is_meta for x in flat):
+        kernel(name)(*flat)
 
 
 _IMPLEMENTATIONS = {
@@ -104,7 +108,7 @@ _IMPLEMENTATIONS = {
 _library = torch.library.Library("kvbuffer_codegen", "DEF")
 for _form, _schema in SCHEMAS.items():
     _library.define(_form + _schema, tags=(torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides))
-    for _key in ("CPU", "CUDA"):
+    for _key in ("CPU", "CUDA", "SparseCPU", "SparseCUDA", "SparseCsrCPU", "SparseCsrCUDA"):  # sparse: refused by name
         _library.impl(_form, _IMPLEMENTATIONS[_form], _key)
     torch.library.register_fake(f"kvbuffer_codegen::{_form}", _fake, lib=_library)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kvbuffer_codegen.runtime.errors import shown
+
 
 class OrderError(RuntimeError):
     """Calls in an order that would corrupt rows. Nothing was launched, nothing was touched."""
@@ -108,7 +110,7 @@ class Order:
 
     def _known(self, layer: int) -> None:
         if isinstance(layer, bool) or not isinstance(layer, int) or not 0 <= layer < len(self._ran):
-            raise IndexError(f"layer={layer!r}; accepted: 0 to {len(self._ran) - 1}, the layers of the pool")
+            raise IndexError(f"layer={shown(layer)}; accepted: 0 to {len(self._ran) - 1}, the layers of the pool")
 
     def _same_batch(self, call: str, batch: int) -> None:
         if batch != self._batch:

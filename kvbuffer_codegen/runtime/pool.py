@@ -30,12 +30,16 @@ from kvbuffer_codegen.runtime.arguments import (
     batch_of,
     channel_counts,
     dtype_name,
+    flags,
     head_counts,
     normal_form,
     pool_device,
+    several,
     tensors,
     whole,
+    words,
 )
+from kvbuffer_codegen.runtime.errors import shown
 from kvbuffer_codegen.runtime.lookup import Lookup
 from kvbuffer_codegen.runtime.memory import Memory
 from kvbuffer_codegen.runtime.order import Order
@@ -85,6 +89,8 @@ class Pool:
     ) -> None:
         for name, number in (("layers", layers), ("slots", slots), ("buffer", buffer), ("max_window", max_window)):
             whole(number, name, 1)
+        words(layout=layout, records=records, form=form)
+        flags(strict=strict, batch_invariant=batch_invariant, debug=debug)
         self.heads = H, HV = head_counts(heads)
         self.dims = K, V = channel_counts(dims)
         self.recurrence = normal_form(recurrence)
@@ -100,8 +106,11 @@ class Pool:
             "buffer": buffer,
             "kv_only": whole(kv_only, "kv_only"),
         }
-        KernelSpec("verify", window=max_window, **fields)  # refuses what no kernel can be
-        flush = KernelSpec("flush", **fields)
+        flush = KernelSpec("flush", **fields)  # refuses what no kernel can be
+        try:
+            KernelSpec("verify", window=max_window, **fields)
+        except ValueError as error:  # window: the rest is the same
+            raise ValueError(f"max_{error}") from None
         self.layers, self.slots, self.device = layers, slots, pool_device(device)
         self.io, self.state = TORCH_DTYPES[flush.io], TORCH_DTYPES[flush.state]
         self.buffer, self.max_window, self.kv_only, self.debug = buffer, max_window, kv_only, debug
@@ -186,7 +195,7 @@ class Pool:
         """Give a slot back; pending records and an open window are dropped with it. Raises ValueError where it was not
         taken."""
         if type(slot) is not int or slot not in self._live:
-            raise ValueError(f"slot={slot!r} is not taken; accepted: what alloc returned and free has not had yet")
+            raise ValueError(f"slot={shown(slot)} is not taken; accepted: what alloc returned and free has not had yet")
         self._live.remove(slot)
         self._free.append(slot)
 
@@ -293,7 +302,7 @@ class Pool:
         self._in_order(self._flush_arguments, parameters)
         most = self.rows - self.max_window
         if isinstance(back, bool) or not isinstance(back, int) or not 0 <= back <= most:
-            raise ValueError(f"back={back!r}; accepted: 0 to {most}, the most records that a row holds")
+            raise ValueError(f"back={shown(back)}; accepted: 0 to {most}, the most records that a row holds")
         slots = self._row(slot, "slot")
         rings = slots if ring is None else self._row(ring, "ring")
         return self._memory.materialize(slots, rings, back, parameters)[:, 0]
@@ -326,15 +335,16 @@ class Pool:
         """Load the kernels of every form for these batch sizes, verify for these window lengths (default: max_window),
         and run each once on rows of -1, so that a graph capture loads nothing. Rows are not touched."""
         self._order.between_steps("warmup")
-        for size in [batch] if isinstance(batch, int) else batch:
-            whole(size, "batch")
+        sizes = several(batch, "batch")
+        lengths_of = several(self.max_window if windows is None else windows, "windows", 1)
+        if max(lengths_of, default=1) > self.max_window:
+            raise ValueError(f"windows={shown(windows)}; accepted: each from 1 to max_window={self.max_window}")
+        for size in sizes:
             nobody = torch.full((size,), -1, dtype=torch.int32, device=self.device)
             for form in ("decode", "step"):
                 self._launch(form, 0, nobody, nobody, self._blank((size,)), self._empty((size,)))
                 self._advance(nobody, form)
-            for T in (self.max_window,) if windows is None else windows:
-                if whole(T, "window", 1) > self.max_window:
-                    raise ValueError(f"window={T}; accepted: 1 to max_window={self.max_window}")
+            for T in lengths_of:
                 out, lengths = self._empty((size, T)), self._lengths(T, size)
                 self._launch("verify", 0, nobody, nobody, self._blank((size, T)), out, T, lengths)
             self._commit(nobody, torch.zeros_like(nobody))
@@ -446,7 +456,7 @@ class Pool:
 
     def _row(self, index: int, name: str) -> Tensor:
         if type(index) is not int or index < 0:
-            raise IndexError(f"{name}={index!r}; accepted: one row, 0 to {self.slots - 1}")
+            raise IndexError(f"{name}={shown(index)}; accepted: one row, 0 to {self.slots - 1}")
         return self._memory.indices(index, name)
 
     def _check_slots(self, slots: Tensor, rings: Tensor) -> None:
