@@ -20,8 +20,9 @@ from .records import RECORDS
 from .signature import ScalarArg, TensorArg, signature
 from .storage import LARGEST
 
-#: Forms that have a portable kernel.
+#: Forms that have a portable kernel: those of a recurrence, and those that serve every recurrence.
 PORTABLE_FORMS = ("step", "decode", "flush", "verify")
+CURSOR_FORMS = ("advance", "commit")
 #: Roles of tensors that they take, index tensors aside.
 ROLES = ("state", "record", "cursors", "input", "parameter", "out")
 #: Folder of their files, beside an index.
@@ -47,8 +48,10 @@ class Parameter:
 
 def refusal(spec: KernelSpec) -> str:
     """Why ``spec`` has no portable kernel, or nothing where it has one."""
+    if spec.form in CURSOR_FORMS:
+        return ""
     if spec.form not in PORTABLE_FORMS:
-        return f"form={spec.form!r}: portable kernels are {', '.join(PORTABLE_FORMS)}"
+        return f"form={spec.form!r}: portable kernels are {', '.join((*PORTABLE_FORMS, *CURSOR_FORMS))}"
     known = {"io": tuple(DTYPES), "state": tuple(DTYPES), "records": RECORDS}
     for name, accepted in known.items():
         if getattr(spec, name) not in accepted:
@@ -66,12 +69,13 @@ def _known(argument: TensorArg | ScalarArg) -> bool:
 
 
 def source_name(spec: KernelSpec) -> str:
-    """<recurrence>_<hash8>: the file, without .py, that holds the kernels of ``spec`` and its like. Raises
-    ``ValueError`` where there is none."""
+    """<recurrence>_<hash8>, or cursors_<hash8>: the file, without .py, that holds the kernels of ``spec`` and its like.
+    Raises ``ValueError`` where there is none."""
     reason = refusal(spec)
     if reason:
         raise ValueError(reason)
-    assert spec.recurrence is not None
+    if spec.recurrence is None:
+        return f"cursors_{_digest([REVISION, CURSOR_FORMS])}"
     layout = spec.record_layout
     exprs = [*(f.expr for f in layout.fields), *(r.expr for r in layout.rights), *layout.lefts]
     exprs += [e for e in (layout.log_decay_scalar, layout.log_decay_key, layout.log_decay_value) if e is not None]
@@ -81,8 +85,11 @@ def source_name(spec: KernelSpec) -> str:
         to_nodes(exprs),
         [[f.name, f.dtype, f.heads, f.axis] for f in layout.fields],
     ]
-    digest = hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
-    return f"{spec.recurrence.name}_{digest[:8]}"
+    return f"{spec.recurrence.name}_{_digest(what)}"
+
+
+def _digest(what: list[Any]) -> str:
+    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def source_file(spec: KernelSpec) -> str:
@@ -113,22 +120,24 @@ def blocks(spec: KernelSpec) -> tuple[int, int]:
 
 def cells(spec: KernelSpec) -> str:
     """How many programs a launch has: an expression of run-time sizes."""
+    if spec.recurrence is None:
+        return "B"
     tiles = -(-spec.V // blocks(spec)[1])
     return f"{'Y * ' if spec.form == 'flush' else ''}B * HV * {tiles}"
 
 
 def parameters(spec: KernelSpec) -> tuple[Parameter, ...]:
-    """The parameters of the kernel: pointers with their strides, sizes, constants."""
-    return (
-        *_tensors(spec),
-        *(Parameter(n, "integer", dtype="int32") for n in ("B", "P", "N", "R", "HV")),
-        *_constants(spec),
-    )
+    """The parameters of the kernel: pointers with their strides, numbers, sizes, constants."""
+    sizes = ("B", "P") if spec.recurrence is None else ("B", "P", "N", "R", "HV")
+    numbers = (Parameter(name, "integer", dtype="int32") for name in sizes)
+    return (*_arguments(spec), *numbers, *(_constants(spec) if spec.recurrence else ()))
 
 
-def _tensors(spec: KernelSpec) -> Iterator[Parameter]:
+def _arguments(spec: KernelSpec) -> Iterator[Parameter]:
     for a in signature(spec):
-        assert isinstance(a, TensorArg)
+        if isinstance(a, ScalarArg):
+            yield Parameter(a.name, "integer", dtype=a.dtype)
+            continue
         index = a.dtype == "index"  # a table of int32 words
         yield Parameter(f"{a.name}_ptr", "pointer", a.name, "int32" if index else a.dtype, a.align)
         for axis in a.free_strides:

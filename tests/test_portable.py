@@ -14,8 +14,9 @@ import pytest
 
 from kvbuffer_codegen.artifact import ArtifactError
 from kvbuffer_codegen.cli.main import main
-from kvbuffer_codegen.compiler.portable import add_portable, read_portable
+from kvbuffer_codegen.compiler.portable import add_portable, add_portable_cursors, read_portable
 from kvbuffer_codegen.index import read_index, update_index
+from kvbuffer_codegen.ir.forms import cursor_spec
 from kvbuffer_codegen.ir.portable import source_file, variants
 from kvbuffer_codegen.ir.recurrences import RECURRENCES, gated_delta_rule
 from kvbuffer_codegen.runtime.triton_kernels import checked
@@ -86,9 +87,16 @@ def test_check_stale_finds_what_the_tree_does_not_emit(out: Path, capsys: pytest
 def test_what_ships_is_every_recurrence() -> None:
     listed = read_index(GENERATED).portable
     wanted = {source_file(s) for r in RECURRENCES.values() for s in variants(r.normal_form).values()}
+    wanted.add(source_file(cursor_spec("advance")))
     assert set(listed) == wanted == {f"triton/{p.name}" for p in (GENERATED / "triton").iterdir() if p.is_file()}
     name = source_file(next(iter(variants(gated_delta_rule.normal_form).values())))
     assert checked(GENERATED / name, listed[name])
+
+
+def test_the_cursors_have_a_file_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (file,) = add_portable_cursors(tmp_path)
+    assert read_portable(tmp_path / file, read_index(tmp_path).portable[file]) == cursor_spec("advance")
+    assert run_json(capsys, "check", "--path", str(tmp_path), "--stale")["passed"] == 1
 
 
 def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:

@@ -13,16 +13,28 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
 from inventions import INVENTIONS
+from test_random_recurrences import RELAXED, specs
 from triton_kit import called, interpreted, interpreter, kernel_of, spec_of
 
 from kvbuffer_codegen import checking
 from kvbuffer_codegen.autotune.cases import Case
 from kvbuffer_codegen.ir import portable
-from kvbuffer_codegen.ir.forms import KernelSpec
+from kvbuffer_codegen.ir.forms import SCALED, KernelSpec, cursor_spec
 from kvbuffer_codegen.ir.language import Key, State, Value, exp, log, outer, recurrence, tanh
 from kvbuffer_codegen.ir.recurrences import RECURRENCES, gated_delta_rule
-from kvbuffer_codegen.ir.signature import BASE, COUNT, FAULT, FAULT_LENGTH, FAULT_SLOT, SKIPPED, WINDOW
+from kvbuffer_codegen.ir.signature import (
+    BASE,
+    COUNT,
+    FAULT,
+    FAULT_LENGTH,
+    FAULT_SLOT,
+    SKIPPED,
+    WINDOW,
+    TensorArg,
+    signature,
+)
 from kvbuffer_codegen.runtime.triton_kernels import available, compile_for
 from kvbuffer_codegen.schedules import triton
 
@@ -134,6 +146,26 @@ def steep(S: State, q: Key, k: Key, v: Value) -> Any:
 def test_names_and_functions(run: Any, one: Any) -> None:
     for form in ("decode", "step"):
         run(spec_of(form, one, io="float32"))
+
+
+@pytest.mark.parametrize("form", portable.CURSOR_FORMS)
+def test_cursors(run: Any, form: str) -> None:
+    run(cursor_spec(form))
+
+
+@settings(RELAXED, derandomize=True, max_examples=4)
+@given(drawn=specs())
+def test_random_recurrences(triton_process: Executor, drawn: tuple[Any, KernelSpec]) -> None:
+    result = triton_process.submit(interpreted, drawn[1]).result()
+    assert result.ok, result.reason
+
+
+@pytest.mark.slow
+@settings(RELAXED, max_examples=60)
+@given(drawn=specs())
+def test_many_random_recurrences(triton_process: Executor, drawn: tuple[Any, KernelSpec]) -> None:
+    result = triton_process.submit(interpreted, drawn[1]).result()
+    assert result.ok, result.reason
 
 
 # --- the contract of a row
@@ -251,16 +283,17 @@ def test_names_are_those_of_every_kernel() -> None:
     assert f"def {portable.function_name(spec)}(" in triton.source(spec)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [({"form": "advance", "recurrence": None}, "form='advance'"), ({"state": "int8"}, "state='int8'")],
-)
-def test_what_has_no_portable_kernel_is_refused_by_name(changes: dict[str, Any], message: str) -> None:
-    spec = spec_of("decode", gated_delta_rule)
-    for name, value in changes.items():
-        object.__setattr__(spec, name, value)  # past the checks of a spec, which refuse some of these themselves
-    with pytest.raises(ValueError, match=message):
-        triton.source(spec)
+@pytest.mark.parametrize("state", SCALED)
+def test_what_has_no_portable_kernel_is_refused_by_name(state: str) -> None:
+    with pytest.raises(ValueError, match=f"state='{state}': portable kernels take float32"):
+        triton.source(spec_of("decode", gated_delta_rule, state=state))
+
+
+def test_an_argument_that_the_emitter_does_not_know_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    parents = TensorArg("parents", "index", "index", ("B",), (0,), 4, "read")
+    monkeypatch.setattr(portable, "signature", lambda spec: (*signature(spec), parents))
+    with pytest.raises(ValueError, match="parents: portable kernels of verify take no such argument"):
+        triton.source(spec_of("verify", gated_delta_rule))
 
 
 # --- ahead of time
@@ -297,6 +330,11 @@ REAL = {"K": 128, "V": 128, "buffer": 16}
 @pytest.mark.parametrize("form", FORMS)
 def test_kernels_compile_for_every_architecture(form: str, arch: int) -> None:
     assert_clean(spec_of(form, gated_delta_rule, **REAL), arch)
+
+
+@pytest.mark.parametrize("form", portable.CURSOR_FORMS)
+def test_cursors_compile(form: str) -> None:
+    assert_clean(cursor_spec(form), 90)
 
 
 def test_accesses_to_a_state_are_16_bytes_wide() -> None:

@@ -13,9 +13,9 @@ from triton_kit import kernel_of, spec_of
 
 from kvbuffer_codegen import caches, checking
 from kvbuffer_codegen.autotune.cases import Case
-from kvbuffer_codegen.compiler.portable import add_portable
-from kvbuffer_codegen.ir.forms import KernelSpec
-from kvbuffer_codegen.ir.portable import PORTABLE_FORMS
+from kvbuffer_codegen.compiler.portable import add_portable, add_portable_cursors
+from kvbuffer_codegen.ir.forms import KernelSpec, cursor_spec
+from kvbuffer_codegen.ir.portable import CURSOR_FORMS, PORTABLE_FORMS
 from kvbuffer_codegen.ir.recurrences import RECURRENCES, gated_delta_rule
 from kvbuffer_codegen.runtime import dispatcher
 from kvbuffer_codegen.runtime.dispatcher import FallbackWarning
@@ -40,6 +40,11 @@ def right(spec: KernelSpec, folder: Path, seeds: int = 1) -> None:
 def test_every_recurrence(one: Any, form: str, tmp_path: Path) -> None:
     right(spec_of(form, one, kv_only=6), tmp_path)
     right(spec_of(form, one, io="float32", state="float16", layout="KV"), tmp_path)
+
+
+@pytest.mark.parametrize("form", CURSOR_FORMS)
+def test_cursors(form: str, tmp_path: Path) -> None:
+    right(cursor_spec(form), tmp_path)
 
 
 @pytest.mark.parametrize("form", PORTABLE_FORMS)
@@ -178,6 +183,7 @@ def test_a_pool_decodes_and_verifies_with_portable_kernels(
     monkeypatch.setenv(caches.PATH_VARIABLE, "")
     monkeypatch.setattr(caches, "shipped_folder", lambda: tmp_path / "nothing")
     add_portable(gated_delta_rule.normal_form, tmp_path / "kernels")
+    add_portable_cursors(tmp_path / "kernels")
     pool = make_pool(device="cuda", form="decode")
     with pytest.warns(FallbackWarning, match="the portable Triton kernel serves"):
         pool.warmup(2)
@@ -195,7 +201,7 @@ def test_a_pool_decodes_and_verifies_with_portable_kernels(
     assert error(final, streams.truth[1][:, :, 12]) < 3e-5
 
 
-FORMS = ("decode", "verify", "flush")
+FORMS = ("decode", "step", "verify", "flush", "advance", "commit")
 
 
 def play(pool: Any, streams: Streams, slots: torch.Tensor, graphs: bool) -> float:

@@ -245,6 +245,7 @@ def kvb_step_gated_delta_product_2_34d2fc93(
     right = tl.where(in_k, e1, 0.0)
     S += left1[:, None] * right[None, :]
     stored = tl.clamp(S, -LARGEST, LARGEST).to(state_ptr.dtype.element_ty)
+    tl.debug_barrier()
     tl.store(checkpoint, stored, mask=inside)
 
 
@@ -402,6 +403,7 @@ def kvb_decode_gated_delta_product_2_34d2fc93(
     capacity = tl.where(has_state, BUFFER, KV_CAPACITY)
     if (n > 0) & (n + 1 > capacity):
         stored = tl.clamp(S, -LARGEST, LARGEST).to(state_ptr.dtype.element_ty)
+        tl.debug_barrier()
         tl.store(checkpoint, stored, mask=inside)
         S = stored.to(tl.float32)
 
@@ -584,6 +586,7 @@ def kvb_flush_gated_delta_product_2_34d2fc93(
     S = total + S * tl.exp(since_s)
 
     stored = tl.clamp(S, -LARGEST, LARGEST).to(state_ptr.dtype.element_ty)
+    tl.debug_barrier()
     tl.store(checkpoint, stored, mask=inside)
 
 
@@ -761,6 +764,7 @@ def kvb_verify_gated_delta_product_2_34d2fc93(
     capacity = tl.where(has_state, BUFFER, KV_CAPACITY)
     if (n > 0) & (n + length > capacity):
         stored = tl.clamp(S, -LARGEST, LARGEST).to(state_ptr.dtype.element_ty)
+        tl.debug_barrier()
         tl.store(checkpoint, stored, mask=inside)
         S = stored.to(tl.float32)
 

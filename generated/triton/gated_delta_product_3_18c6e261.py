@@ -281,6 +281,7 @@ def kvb_step_gated_delta_product_3_18c6e261(
     right = tl.where(in_k, e2, 0.0)
     S += left2[:, None] * right[None, :]
     stored = tl.clamp(S, -LARGEST, LARGEST).to(state_ptr.dtype.element_ty)
+    tl.debug_barrier()
     tl.store(checkpoint, stored, mask=inside)
 
 
@@ -459,6 +460,7 @@ def kvb_decode_gated_delta_product_3_18c6e261(
     capacity = tl.where(has_state, BUFFER, KV_CAPACITY)
     if (n > 0) & (n + 1 > capacity):
         stored = tl.clamp(S, -LARGEST, LARGEST).to(state_ptr.dtype.element_ty)
+        tl.debug_barrier()
         tl.store(checkpoint, stored, mask=inside)
         S = stored.to(tl.float32)
 
@@ -681,6 +683,7 @@ def kvb_flush_gated_delta_product_3_18c6e261(
     S = total + S * tl.exp(since_s)
 
     stored = tl.clamp(S, -LARGEST, LARGEST).to(state_ptr.dtype.element_ty)
+    tl.debug_barrier()
     tl.store(checkpoint, stored, mask=inside)
 
 
@@ -879,6 +882,7 @@ def kvb_verify_gated_delta_product_3_18c6e261(
     capacity = tl.where(has_state, BUFFER, KV_CAPACITY)
     if (n > 0) & (n + length > capacity):
         stored = tl.clamp(S, -LARGEST, LARGEST).to(state_ptr.dtype.element_ty)
+        tl.debug_barrier()
         tl.store(checkpoint, stored, mask=inside)
         S = stored.to(tl.float32)
 

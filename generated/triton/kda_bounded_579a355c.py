@@ -204,6 +204,7 @@ def kvb_step_kda_bounded_579a355c(
     right = tl.where(in_k, e0, 0.0)
     S += left0[:, None] * right[None, :]
     stored = tl.clamp(S, -LARGEST, LARGEST).to(state_ptr.dtype.element_ty)
+    tl.debug_barrier()
     tl.store(checkpoint, stored, mask=inside)
 
 
@@ -334,6 +335,7 @@ def kvb_decode_kda_bounded_579a355c(
     capacity = tl.where(has_state, BUFFER, KV_CAPACITY)
     if (n > 0) & (n + 1 > capacity):
         stored = tl.clamp(S, -LARGEST, LARGEST).to(state_ptr.dtype.element_ty)
+        tl.debug_barrier()
         tl.store(checkpoint, stored, mask=inside)
         S = stored.to(tl.float32)
 
@@ -469,6 +471,7 @@ def kvb_flush_kda_bounded_579a355c(
     S = total + S * tl.exp(since_k)[None, :]
 
     stored = tl.clamp(S, -LARGEST, LARGEST).to(state_ptr.dtype.element_ty)
+    tl.debug_barrier()
     tl.store(checkpoint, stored, mask=inside)
 
 
@@ -619,6 +622,7 @@ def kvb_verify_kda_bounded_579a355c(
     capacity = tl.where(has_state, BUFFER, KV_CAPACITY)
     if (n > 0) & (n + length > capacity):
         stored = tl.clamp(S, -LARGEST, LARGEST).to(state_ptr.dtype.element_ty)
+        tl.debug_barrier()
         tl.store(checkpoint, stored, mask=inside)
         S = stored.to(tl.float32)
 

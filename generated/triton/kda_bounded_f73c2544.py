@@ -210,6 +210,7 @@ def kvb_step_kda_bounded_f73c2544(
     right = tl.where(in_k, e0, 0.0)
     S += left0[:, None] * right[None, :]
     stored = tl.clamp(S, -LARGEST, LARGEST).to(state_ptr.dtype.element_ty)
+    tl.debug_barrier()
     tl.store(checkpoint, stored, mask=inside)
 
 
@@ -346,6 +347,7 @@ def kvb_decode_kda_bounded_f73c2544(
     capacity = tl.where(has_state, BUFFER, KV_CAPACITY)
     if (n > 0) & (n + 1 > capacity):
         stored = tl.clamp(S, -LARGEST, LARGEST).to(state_ptr.dtype.element_ty)
+        tl.debug_barrier()
         tl.store(checkpoint, stored, mask=inside)
         S = stored.to(tl.float32)
 
@@ -489,6 +491,7 @@ def kvb_flush_kda_bounded_f73c2544(
     S = total + S * tl.exp(since_k)[None, :]
 
     stored = tl.clamp(S, -LARGEST, LARGEST).to(state_ptr.dtype.element_ty)
+    tl.debug_barrier()
     tl.store(checkpoint, stored, mask=inside)
 
 
@@ -645,6 +648,7 @@ def kvb_verify_kda_bounded_f73c2544(
     capacity = tl.where(has_state, BUFFER, KV_CAPACITY)
     if (n > 0) & (n + length > capacity):
         stored = tl.clamp(S, -LARGEST, LARGEST).to(state_ptr.dtype.element_ty)
+        tl.debug_barrier()
         tl.store(checkpoint, stored, mask=inside)
         S = stored.to(tl.float32)
 

@@ -180,6 +180,7 @@ def kvb_step_rwkv6_4846cc86(
     right = tl.where(in_k, x_k, 0.0)
     S += left0[:, None] * right[None, :]
     stored = tl.clamp(S, -LARGEST, LARGEST).to(state_ptr.dtype.element_ty)
+    tl.debug_barrier()
     tl.store(checkpoint, stored, mask=inside)
 
 
@@ -301,6 +302,7 @@ def kvb_decode_rwkv6_4846cc86(
     capacity = tl.where(has_state, BUFFER, KV_CAPACITY)
     if (n > 0) & (n + 1 > capacity):
         stored = tl.clamp(S, -LARGEST, LARGEST).to(state_ptr.dtype.element_ty)
+        tl.debug_barrier()
         tl.store(checkpoint, stored, mask=inside)
         S = stored.to(tl.float32)
 
@@ -422,6 +424,7 @@ def kvb_flush_rwkv6_4846cc86(
     S = total + S * tl.exp(since_k)[None, :]
 
     stored = tl.clamp(S, -LARGEST, LARGEST).to(state_ptr.dtype.element_ty)
+    tl.debug_barrier()
     tl.store(checkpoint, stored, mask=inside)
 
 
@@ -562,6 +565,7 @@ def kvb_verify_rwkv6_4846cc86(
     capacity = tl.where(has_state, BUFFER, KV_CAPACITY)
     if (n > 0) & (n + length > capacity):
         stored = tl.clamp(S, -LARGEST, LARGEST).to(state_ptr.dtype.element_ty)
+        tl.debug_barrier()
         tl.store(checkpoint, stored, mask=inside)
         S = stored.to(tl.float32)
 

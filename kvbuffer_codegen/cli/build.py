@@ -112,13 +112,14 @@ def _triton(spec: KernelSpec) -> str:
 
 
 def _portable(args: argparse.Namespace) -> int:
-    """Files of Triton source for one recurrence, or for all that ship."""
+    """Files of Triton source for one recurrence, or for all that ship and the cursors."""
     from kvbuffer_codegen.caches import cache_folder
-    from kvbuffer_codegen.compiler.portable import add_portable
+    from kvbuffer_codegen.compiler.portable import add_portable, add_portable_cursors
 
     recurrences = [shape_of(args, args.recurrence).recurrence] if args.recurrence else list(RECURRENCES.values())
     out = args.out or cache_folder("kernels")
     made = [file for r in recurrences for file in add_portable(r.normal_form, out, args.records)]
+    made += [] if args.recurrence else add_portable_cursors(out)
     if args.json:
         print_json({"target": TRITON, "out": str(out), "portable": made})
     else:

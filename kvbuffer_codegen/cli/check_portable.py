@@ -11,8 +11,8 @@ from kvbuffer_codegen.caches import shipped_folder
 from kvbuffer_codegen.cli.common import one_line
 from kvbuffer_codegen.cli.verdict import PASSED, SKIPPED, WRONG, Verdict
 from kvbuffer_codegen.index import read_index
-from kvbuffer_codegen.ir.forms import KernelSpec
-from kvbuffer_codegen.ir.portable import PORTABLE_FORMS
+from kvbuffer_codegen.ir.forms import KernelSpec, cursor_spec
+from kvbuffer_codegen.ir.portable import CURSOR_FORMS, PORTABLE_FORMS
 
 
 def check_portable(folders: list[Path], against_tree: bool) -> list[Verdict]:
@@ -51,9 +51,8 @@ def _unknown(spec: KernelSpec) -> str:
     """Why a recurrence of that name is another one here, or nothing (one of the user's own is what the file says)."""
     from kvbuffer_codegen.ir.recurrences import RECURRENCES
 
-    assert spec.recurrence is not None
-    shipped = RECURRENCES.get(spec.recurrence.name)
-    if shipped is None or shipped.normal_form.hash == spec.recurrence.hash:
+    shipped = RECURRENCES.get(spec.recurrence.name) if spec.recurrence else None
+    if spec.recurrence is None or shipped is None or shipped.normal_form.hash == spec.recurrence.hash:
         return ""
     return f"recurrence {spec.recurrence.name} is not what the tree has: build it again"
 
@@ -71,7 +70,7 @@ def _run(verdict: Verdict, spec: KernelSpec, path: Path, digest: str) -> None:
         verdict.status, verdict.reason = SKIPPED, what
         return
     errors: list[float] = []
-    for form in PORTABLE_FORMS:
+    for form in PORTABLE_FORMS if spec.recurrence else CURSOR_FORMS:
         one = replace(spec, form=form, window=3 if form == "verify" else 0)
         try:
             result = check_kernel(TritonKernel(one, path, digest, "cuda"), one, "cuda")
@@ -90,6 +89,7 @@ def _missing(folder: Path, listed: set[str]) -> list[Verdict]:
     from kvbuffer_codegen.ir.recurrences import RECURRENCES
 
     wanted = [source_file(spec) for r in RECURRENCES.values() for spec in variants(r.normal_form).values()]
+    wanted.append(source_file(cursor_spec("advance")))
     command = "kvbuffer-codegen build --target triton --out generated"
     return [
         Verdict(Path(file).stem, str(folder / file), WRONG, f"it is not listed: {command}", "triton")

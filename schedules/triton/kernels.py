@@ -10,14 +10,13 @@ What happens to a row: docs/architecture.md. Numbers are constants of the parame
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kvbuffer_codegen.ir import expr as ex
 from kvbuffer_codegen.ir.expr import Expr
 from kvbuffer_codegen.ir.forms import FORMS, KernelSpec
 from kvbuffer_codegen.ir.language import Argument
-from kvbuffer_codegen.ir.portable import PORTABLE_FORMS, function_name, parameters, refusal
+from kvbuffer_codegen.ir.portable import function_name, parameters
 from kvbuffer_codegen.ir.records import Field
 from kvbuffer_codegen.ir.signature import (
     BASE,
@@ -31,35 +30,7 @@ from kvbuffer_codegen.ir.signature import (
     TensorArg,
     signature,
 )
-from kvbuffer_codegen.schedules.triton.text import HELPERS, Lines, Values
-
-#: Begins the last line of a file, before the normal form of its recurrence as JSON.
-MADE_OF = "# made of: "
-HEADER = '''\
-"""{name}: step, decode, flush and verify of any size, emitted from the recurrence; edits are lost.
-
-Written by kvbuffer_codegen.schedules.triton. A record: {record}.
-"""
-
-import triton
-import triton.language as tl
-
-
-'''
-
-
-def source(spec: KernelSpec) -> str:
-    """The text of a Python file with the kernels of all forms of ``spec``'s recurrence and record layout. Raises
-    ``ValueError`` where there is none."""
-    reason = refusal(spec)
-    if reason:
-        raise ValueError(reason)
-    form_specs = [replace(spec, form=form, window=int(form == "verify")) for form in PORTABLE_FORMS]
-    assert spec.recurrence is not None
-    record = ", ".join(f"{f.name} ({f.dtype})" for f in spec.record_layout.fields)
-    header = HEADER.format(name=spec.recurrence.name, record=record)
-    made_of = f"\n\n{MADE_OF}{json.dumps(spec.recurrence.to_dict(), sort_keys=True)}\n"
-    return header + HELPERS + "".join(f"\n\n{Kernel(s).text()}" for s in form_specs) + made_of
+from kvbuffer_codegen.schedules.triton.text import Lines, Values
 
 
 @dataclass
@@ -287,10 +258,14 @@ class Kernel:
             lines.level += 1
         lines.add("stored = tl.clamp(S, -LARGEST, LARGEST).to(state_ptr.dtype.element_ty)")
         if not self.form.writes_state:
-            lines.add("tl.store(checkpoint, stored, mask=inside)")
+            self.store_tile()
         if self.form.tokens:
             lines.add("S = stored.to(tl.float32)")
         lines.level = 1
+
+    def store_tile(self) -> None:
+        """A small tile has copies in several warps: all must have read it before one of them overwrites it."""
+        self.lines.add("tl.debug_barrier()", "tl.store(checkpoint, stored, mask=inside)")
 
     def tokens(self) -> None:
         lines, t = self.lines, "t" if self.form.window else ""
@@ -311,7 +286,7 @@ class Kernel:
             lines.level -= 1
         if self.form.writes_state:
             lines.add("stored = tl.clamp(S, -LARGEST, LARGEST).to(state_ptr.dtype.element_ty)")
-            lines.add("tl.store(checkpoint, stored, mask=inside)")
+            self.store_tile()
 
     def token_values(self) -> Values:
         """Definitions, reads and left vectors of one token."""

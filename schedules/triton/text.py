@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from kvbuffer_codegen.ir import expr as ex
 from kvbuffer_codegen.ir.expr import Expr
 
-#: Functions that a file of kernels begins with: what Triton's language has not, or not to float32's precision.
-HELPERS = f'''\
+#: What every file of kernels begins with.
+INDEX = '''\
 @triton.jit
 def index_of(table, row, words, size):
     """(value or the nearest int32, is it one of 0 .. size - 1, is it -1) of an int32 or int64 index, as int32 words."""
@@ -20,8 +20,9 @@ def index_of(table, row, words, size):
     nearest = tl.where(rest < 0, -2147483648, 2147483647)
     value = tl.where(rest == sign, low, nearest)
     return value, (rest == 0) & (low >= 0) & (low < size), (rest == -1) & (low == -1)
-
-
+'''
+#: Functions that Triton's language has not, or not to float32's precision.
+FUNCTIONS = f'''\
 @triton.jit
 def exp(x):
     """Saturates below float32's largest value."""
