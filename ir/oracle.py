@@ -6,7 +6,7 @@ derived forms.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -104,14 +104,22 @@ def run(recurrence: Recurrence, inputs: Mapping[str, npt.ArrayLike], state: npt.
     heads or HV value heads. ``state``: [HV, V, K]. Returns outputs [T, HV, V] and the state after each
     token [T, HV, V, K], all float64.
     """
+    outputs, states = [], []
+    for output, after in tokens(recurrence, inputs, state):
+        outputs.append(output)
+        states.append(after)
+    return np.array(outputs), np.array(states)
+
+
+def tokens(
+    recurrence: Recurrence, inputs: Mapping[str, npt.ArrayLike], state: npt.ArrayLike
+) -> Iterator[tuple[F64, F64]]:
+    """:func:`run`, a token at a time: its output [HV, V] and the state after it [HV, V, K], none of them kept."""
     current = Array(np.array(state, np.float64), ("V", "K"))
     HV = current.data.shape[0]
-    tokens = next(len(np.asarray(inputs[a.name])) for a in recurrence.arguments if not a.parameter)
-    outputs, states = [], []
-    with np.errstate(over="ignore", under="ignore", divide="ignore"):
-        for t in range(tokens):
+    for t in range(next(len(np.asarray(inputs[a.name])) for a in recurrence.arguments if not a.parameter)):
+        with np.errstate(over="ignore", under="ignore", divide="ignore"):
             values = [per_head(a, inputs[a.name], HV, t) for a in recurrence.arguments]
             current, output = recurrence.function(current, *values)
-            outputs.append(np.broadcast_to(output._on(("V",)), current.data.shape[:2]))
-            states.append(current.data)
-    return np.array(outputs), np.array(states)
+            output = np.broadcast_to(output._on(("V",)), current.data.shape[:2])
+        yield output, current.data

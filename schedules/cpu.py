@@ -110,6 +110,8 @@ class Cell:
         self.slot, self.ring = _local("slot", (1,), "int64"), _local("ring", (1,), "int64")
         self.acc, self.total = _floats("acc", self.lanes), _floats("total", self.fold_lines, self.width)
         self.keep, self.keep_k, self.keep_v = _floats("keep", 1), _floats("keep_k", K), _floats("keep_v", V)
+        self.kept_log, self.kept_log_k = _floats("kept_log", 1), _floats("kept_log_k", K)
+        self.kept_log_v = _floats("kept_log_v", V)
         self.staged = {name: _floats(f"{name}_in", *self._staged_shape(a)) for name, a in self.inputs.items()}
         self.writes = [
             Write(

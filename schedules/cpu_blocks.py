@@ -130,25 +130,31 @@ def gather_records(c: Any) -> None:
 @T.macro
 def start_keep(c: Any) -> None:
     c.keep[0] = T.float32(1)
+    c.kept_log[0] = T.float32(0)
     if c.layout.log_decay_key is not None:
         for k in T.serial(c.K):
             c.keep_k[k] = T.float32(1)
+            c.kept_log_k[k] = T.float32(0)
     if c.layout.log_decay_value is not None:
         for v in T.serial(c.V):
             c.keep_v[v] = T.float32(1)
+            c.kept_log_v[v] = T.float32(0)
 
 
 @T.macro
 def decay_keep(c: Any) -> None:
     """From the weight of the record in ring row ``at`` to that of what is older."""
     if c.layout.log_decay_scalar is not None:
-        c.keep[0] = c.keep[0] * T.exp(c.value(c.layout.log_decay_scalar))
+        c.kept_log[0] = c.kept_log[0] + c.value(c.layout.log_decay_scalar)
+        c.keep[0] = T.exp(c.kept_log[0])
     if c.layout.log_decay_key is not None:
         for k in T.serial(c.K):
-            c.keep_k[k] = c.keep_k[k] * T.exp(c.value(c.layout.log_decay_key, k=k))
+            c.kept_log_k[k] = c.kept_log_k[k] + c.value(c.layout.log_decay_key, k=k)
+            c.keep_k[k] = T.exp(c.kept_log_k[k])
     if c.layout.log_decay_value is not None:
         for v in T.serial(c.V):
-            c.keep_v[v] = c.keep_v[v] * T.exp(c.value(c.layout.log_decay_value, v=v))
+            c.kept_log_v[v] = c.kept_log_v[v] + c.value(c.layout.log_decay_value, v=v)
+            c.keep_v[v] = T.exp(c.kept_log_v[v])
 
 
 @T.macro
