@@ -109,9 +109,10 @@ class Cell:
             setattr(self, name, _local(name, (1,), "int32"))
         self.slot, self.ring = _local("slot", (1,), "int64"), _local("ring", (1,), "int64")
         self.acc, self.total = _floats("acc", self.lanes), _floats("total", self.fold_lines, self.width)
-        self.keep, self.keep_k, self.keep_v = _floats("keep", 1), _floats("keep_k", K), _floats("keep_v", V)
-        self.kept_log, self.kept_log_k = _floats("kept_log", 1), _floats("kept_log_k", K)
-        self.kept_log_v = _floats("kept_log_v", V)
+        self.keep, self.log_keep = _local("keep", (1,), "float64"), _local("log_keep", (1,), "float64")
+        self.keep_k, self.log_keep_k = _floats("keep_k", K), _floats("log_keep_k", K)
+        self.keep_v, self.log_keep_v = _floats("keep_v", V), _floats("log_keep_v", V)
+        self.factors = [_floats(f"factor{i}", 1) for i in range(len(self.layout.rights))]
         self.staged = {name: _floats(f"{name}_in", *self._staged_shape(a)) for name, a in self.inputs.items()}
         self.writes = [
             Write(
@@ -321,10 +322,10 @@ class Cell:
 
     def weight(self, *, k: Any = None, v: Any = None) -> Any:
         """``keep``: its scalar and K part at ``k``, its V part at ``v``; 1 where the recurrence has no such decay."""
-        decays = self.layout
-        factors = [self.keep[0]] if k is not None and decays.log_decay_scalar is not None else []
-        factors += [self.keep_k[k]] if k is not None and decays.log_decay_key is not None else []
-        factors += [self.keep_v[v]] if v is not None and decays.log_decay_value is not None else []
+        scalar = k is not None and self.layout.log_decay_scalar is not None
+        factors = [T.cast(self.keep[0], "float32")] if scalar else []
+        factors += [self.keep_k[k]] if k is not None and self.layout.log_decay_key is not None else []
+        factors += [self.keep_v[v]] if v is not None and self.layout.log_decay_value is not None else []
         return _product(factors)
 
     def checkpoint(self, *, k: Any = None, v: Any = None) -> Any:
@@ -333,6 +334,21 @@ class Cell:
         if not self.spec.scaled:
             return weight
         return weight * (self.channel_scale[k] if v is None else self.row_scale[v])
+
+    def factor(self, write: Write) -> Any:
+        """What a record's outer product is scaled by: the scale of its right vector and the scalar part of ``keep``."""
+        scale = self.layout.rights[write.number].scale
+        return self.keep[0] if scale is None else T.cast(self.value(scale), "float64") * self.keep[0]
+
+    def record_right(self, write: Write, k: Any) -> Any:
+        """A record's right vector, but for its factor."""
+        weights = [self.keep_k[k]] if self.layout.log_decay_key is not None else []
+        return _product([self.value(self.layout.rights[write.number].vector, k=k), *weights])
+
+    def record_left(self, write: Write, v: Any) -> Any:
+        """A record's left vector times its factor."""
+        weights = [self.keep_v[v]] if self.layout.log_decay_value is not None else []
+        return _product([self.value(self.layout.lefts[write.number], v=v), self.factors[write.number][0], *weights])
 
     def channels(self, line: Any, x: Any) -> tuple[Any, Any]:
         """(v, k) of a state element, v within the block."""

@@ -106,18 +106,18 @@ def look_back(c: Any) -> None:
 def gather_records(c: Any) -> None:
     """Vectors of all records times their weights, the newest first, zero up to a whole group.
 
-    ``keep``, the weight of what is read next, starts at 1 and ends as the checkpoint's decay.
+    ``keep``, the weight of what is read next, starts at 1 and ends as the checkpoint's decay. All that scales a record
+    as a whole goes into its left vector at once, so that a right vector made of inputs stays exact.
     """
     start_keep(c)
     for back in T.serial(c.n[0]):
         c.at[0] = common.record_row(c.base[0], c.n[0] - 1 - back, c.arguments.R)
         for write in c.writes:
+            c.factors[write.number][0] = T.cast(c.factor(write), "float32")
             for k in T.serial(c.K):
-                write.records_right[c.n[0] - 1 - back, k] = c.value(c.layout.rights[write.number].expr, k=k) * c.weight(
-                    k=k
-                )
+                write.records_right[c.n[0] - 1 - back, k] = c.record_right(write, k)
             for v in T.serial(c.V):
-                write.records_left[c.n[0] - 1 - back, v] = c.value(c.layout.lefts[write.number], v=v) * c.weight(v=v)
+                write.records_left[c.n[0] - 1 - back, v] = c.record_left(write, v)
         decay_keep(c)
     for j in T.serial(c.n[0], c.groups * TOGETHER):
         for write in c.writes:
@@ -129,32 +129,33 @@ def gather_records(c: Any) -> None:
 
 @T.macro
 def start_keep(c: Any) -> None:
-    c.keep[0] = T.float32(1)
-    c.kept_log[0] = T.float32(0)
+    c.keep[0] = T.float64(1)
+    c.log_keep[0] = T.float64(0)
     if c.layout.log_decay_key is not None:
         for k in T.serial(c.K):
             c.keep_k[k] = T.float32(1)
-            c.kept_log_k[k] = T.float32(0)
+            c.log_keep_k[k] = T.float32(0)
     if c.layout.log_decay_value is not None:
         for v in T.serial(c.V):
             c.keep_v[v] = T.float32(1)
-            c.kept_log_v[v] = T.float32(0)
+            c.log_keep_v[v] = T.float32(0)
 
 
 @T.macro
 def decay_keep(c: Any) -> None:
-    """From the weight of the record in ring row ``at`` to that of what is older."""
+    """From the weight of the record in ring row ``at`` to that of what is older: the exponential of a sum of
+    log-decays, not a product of exponentials, each of which is rounded (docs/numerics.md)."""
     if c.layout.log_decay_scalar is not None:
-        c.kept_log[0] = c.kept_log[0] + c.value(c.layout.log_decay_scalar)
-        c.keep[0] = T.exp(c.kept_log[0])
+        c.log_keep[0] = c.log_keep[0] + T.cast(c.value(c.layout.log_decay_scalar), "float64")
+        c.keep[0] = T.exp(c.log_keep[0])
     if c.layout.log_decay_key is not None:
         for k in T.serial(c.K):
-            c.kept_log_k[k] = c.kept_log_k[k] + c.value(c.layout.log_decay_key, k=k)
-            c.keep_k[k] = T.exp(c.kept_log_k[k])
+            c.log_keep_k[k] = c.log_keep_k[k] + c.value(c.layout.log_decay_key, k=k)
+            c.keep_k[k] = T.exp(c.log_keep_k[k])
     if c.layout.log_decay_value is not None:
         for v in T.serial(c.V):
-            c.kept_log_v[v] = c.kept_log_v[v] + c.value(c.layout.log_decay_value, v=v)
-            c.keep_v[v] = T.exp(c.kept_log_v[v])
+            c.log_keep_v[v] = c.log_keep_v[v] + c.value(c.layout.log_decay_value, v=v)
+            c.keep_v[v] = T.exp(c.log_keep_v[v])
 
 
 @T.macro

@@ -54,7 +54,7 @@ class Decay:
 
 DECAYS = (
     *(Decay(mean) for mean in (0.9, 0.99, 0.999, 1.0)),
-    *(Decay(mean, strong) for mean in (0.9, 0.999) for strong in (-20.0, -math.inf)),
+    *(Decay(0.999, strong) for strong in (-20.0, -math.inf)),
 )
 #: The argument that the gate comes in as; ``written``: whether the gate's step also scales what is written.
 GATES = {"gated_delta_rule": ("a", False), "mamba2": ("dt", True)}
