@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import math
+import warnings
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +23,10 @@ import torch
 from torch import Tensor
 
 from kvbuffer_codegen.ir import oracle
+from kvbuffer_codegen.ir.forms import KernelSpec
 from kvbuffer_codegen.ir.recurrences import RECURRENCES
 from kvbuffer_codegen.runtime import Pool
+from kvbuffer_codegen.runtime.dispatcher import FallbackWarning
 
 F64 = npt.NDArray[np.float64]
 ROOT = Path(__file__).resolve().parent.parent
@@ -51,6 +55,11 @@ class Decay:
     def A(self) -> float:
         return -math.log(self.mean)
 
+    @property
+    def counts_as(self) -> float:
+        """The decay whose bars hold: with a strong gate in every window, a state remembers one or two of them."""
+        return 0.9 if self.strong else self.mean
+
 
 DECAYS = (
     *(Decay(mean) for mean in (0.9, 0.99, 0.999, 1.0)),
@@ -72,7 +81,7 @@ class Study:
     recurrence: str
     tokens: tuple[int, ...] = (1, 256, 4096)
     K: int = 128
-    V: int = 64
+    V: int = 32
     heads: int = 8
     seeds: tuple[int, ...] = (0, 1, 2)
     io: str = "bfloat16"
@@ -181,46 +190,61 @@ def digest(*what: Any) -> str:
 
 @dataclass(frozen=True)
 class Setting:
-    """What kernels are measured: ``form`` "step" (recurrent) or "decode" (buffered, L = WINDOW), and how states and
-    records are stored."""
+    """What is measured: ``form`` "step" (recurrent) or "decode" (buffered, L = WINDOW), and how states and records are
+    stored."""
 
     form: str
     state: str = "float32"
     records: str = "exact"
 
-    def pool(self, study: Study, device: str, **more: Any) -> Pool:
+    def pool(self, study: Study, device: str) -> Pool:
         HV = study.value_heads
-        options = asdict(self) | {"heads": (HV // RATIO, HV), "dims": (study.K, study.V), "io": study.io}
         return Pool(
-            study.recurrence, layers=1, slots=2 * len(study.rows), buffer=WINDOW, max_window=1, device=device,
-            **options, **more,
-        )  # fmt: skip
+            study.recurrence,
+            layers=1,
+            slots=2 * len(study.rows),
+            heads=(HV // RATIO, HV),
+            dims=(study.K, study.V),
+            io=study.io,
+            state=self.state,
+            records=self.records,
+            buffer=WINDOW,
+            max_window=1,
+            form=self.form,
+            device=device,
+        )
+
+    def specs(self, study: Study) -> list[KernelSpec]:
+        """The kernels that :func:`drift` runs."""
+        pool = self.pool(study, "cpu")
+        return [pool._lookup.spec(form) for form in (self.form, "flush", "advance")]
 
 
 def drift(study: Study, setting: Setting, device: str = "cpu") -> dict[int, F64]:
     """Token count -> relative Frobenius error of every head's state [inputs, seeds, decays, heads].
 
-    The state is what the kernels leave in memory: a copy of each row is flushed, so that rounding of the stored state
-    is in it in full, however long ago the last fold was.
+    The state is what kernels leave in memory: a copy of each row is flushed first, so that the rounding of a stored
+    state is in it in full, however long ago the last fold was. A missing kernel is an error.
     """
-    pool = setting.pool(study, device)
     rows = len(study.rows)
     slots, copies = torch.arange(2 * rows, dtype=torch.int32, device=device).reshape(2, rows)
     parameters = {name: x.to(device) for name, x in study.parameters.items()}
-    out = torch.empty(rows, study.value_heads, study.V, dtype=pool.io, device=device)
-    run = getattr(pool, setting.form)
-    errors, done = {}, 0
-    for chunk in study.chunks():
-        on_device = {name: x.to(device) for name, x in chunk.items()}
-        for t in range(len(chunk["k"])):
-            run(0, slots, out=out, **{name: x[t] for name, x in on_device.items()}, **parameters)
-            pool.advance(slots)
-            done += 1
-            if done in study.tokens:
-                pool.fork(slots, copies)
-                pool.flush(copies)
-                states = torch.stack([pool.materialize(slot)[0] for slot in copies.tolist()])
-                errors[done] = relative(states.double().cpu().numpy(), study.truth[done], study)
+    errors: dict[int, F64] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        pool, done = setting.pool(study, device), 0
+        out = torch.empty(rows, study.value_heads, study.V, dtype=pool.io, device=device)
+        for chunk in study.chunks():
+            tokens = {name: x.to(device) for name, x in chunk.items()}
+            for t in range(len(tokens["k"])):
+                pool.decode(0, slots, out=out, **{name: x[t] for name, x in tokens.items()}, **parameters)
+                pool.advance(slots)
+                done += 1
+                if done in study.tokens:
+                    pool.fork(slots, copies)
+                    pool.flush(copies)
+                    states = torch.stack([pool.materialize(slot)[0] for slot in copies.tolist()])
+                    errors[done] = relative(states.double().cpu().numpy(), study.truth[done], study)
     return errors
 
 
@@ -230,5 +254,59 @@ def relative(states: F64, truth: F64, study: Study) -> F64:
 
 
 def typical(errors: F64) -> F64:
-    """[inputs, decays]: the worst head, of that the median over seeds. NaN where anything is NaN."""
+    """[inputs, decays]: the worst head, and of that the median over seeds; NaN where anything is NaN."""
     return np.median(errors.max(-1), axis=1)
+
+
+# --- bars
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A buffered state may drift ``factor`` times as far as the recurrent kernel's whose state is ``against``, where
+    the decay counts as ``least`` or more. Of several that apply the first holds."""
+
+    state: str
+    against: str
+    least: float
+    factor: float
+    reason: str
+    recurrences: tuple[str, ...] = tuple(GATES)
+
+
+ONCE_A_WINDOW = "a fold rounds once in 16 tokens: a quarter of the error, as roundings add up like a random walk"
+BARS = (
+    Bar("float32", "float32", 0.0, 1.0, "records hold inputs, weights are sums of log-decays", ("mamba2",)),
+    Bar("float32", "float32", 0.999, 1.0, ONCE_A_WINDOW),
+    Bar("float32", "float32", 0.0, 2.0, "a short memory: reads of 16 records, each rounded, feed the next left vector"),
+    Bar("float16", "float16", 0.99, 0.4, ONCE_A_WINDOW),
+    Bar("float16", "float16", 0.0, 0.7, "a memory of about ten tokens has few roundings to save"),
+    Bar("int8", "bfloat16", 0.99, 1.5, "half a step of 1/127 of a row's and channel's largest, once in 16 tokens"),
+    Bar("int8", "bfloat16", 0.0, 2.5, "the same, against the fewer roundings of a short memory"),
+)
+#: No buffered float32 state may be further from the truth than this: the inputs are exact, what remains is arithmetic.
+LARGEST_FLOAT32_DRIFT = 1e-6
+
+
+def bar(state: str, recurrence: str, decay: Decay) -> Bar:
+    return next(b for b in BARS if b.state == state and recurrence in b.recurrences and decay.counts_as >= b.least)
+
+
+def failures(study: Study, state: str, device: str = "cpu") -> list[str]:
+    """A line for every bar of a buffered ``state`` that is missed after the last of the study's token counts."""
+    last = max(study.tokens)
+    against = next(b.against for b in BARS if b.state == state)
+    got = typical(drift(study, Setting("decode", state), device)[last])
+    base = typical(drift(study, Setting("step", against), device)[last])
+    missed = []
+    for (i, kind), (j, decay) in itertools.product(enumerate(study.inputs), enumerate(study.decays)):
+        held = bar(state, study.recurrence, decay)
+        limit = held.factor * base[i, j]
+        if state == "float32":
+            limit = min(limit, LARGEST_FLOAT32_DRIFT)
+        if not got[i, j] <= limit:
+            missed.append(
+                f"{study.recurrence}, {state}, {kind}, decay {decay.name}: {got[i, j]:.2e}, "
+                f"{got[i, j] / base[i, j]:.2f} times the recurrent {against}'s; accepted: {held.factor}"
+            )
+    return missed
