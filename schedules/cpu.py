@@ -3,7 +3,8 @@
 A cell is one batch row, one value head, one block of V. It streams the lines of its state tile once; everything else
 fits the first-level cache: tokens, their vectors and the records are staged in float32 buffers. y is the vector of a
 read, decayed back over the earlier tokens of its window, the newest first; records are weighed by ``keep``, the decay
-over what is newer. Both are products of decays <= 1, never a quotient or a difference of sums. Decays over V weigh
+over what is newer: the exponential of a sum of log-decays. Within a window decays multiply; no quotient and no
+difference of sums is taken anywhere (docs/numerics.md has what each would cost). Decays over V weigh
 what comes out of a product with y instead.
 
 gcc vectorises the inner loops as they stand: a sum over K is ``lanes`` sums side by side, and no loop over K or V

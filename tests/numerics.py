@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import inspect
 import itertools
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -184,8 +185,9 @@ class Study:
 
 
 def digest(*what: Any) -> str:
-    """Names what was computed from this file's text and ``what``."""
-    return hashlib.sha256(repr((Path(__file__).read_text(), what)).encode()).hexdigest()[:16]
+    """Names what was computed from ``what`` and from the code that makes inputs and truth."""
+    code = [inspect.getsource(x) for x in (Study, Decay, oracle)]
+    return hashlib.sha256(repr((code, WINDOW, CHUNK, RATIO, RAW_MEAN, what)).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -292,8 +294,11 @@ def bar(state: str, recurrence: str, decay: Decay) -> Bar:
     return next(b for b in BARS if b.state == state and recurrence in b.recurrences and decay.counts_as >= b.least)
 
 
-def failures(study: Study, state: str, device: str = "cpu") -> list[str]:
-    """A line for every bar of a buffered ``state`` that is missed after the last of the study's token counts."""
+def failures(
+    study: Study, state: str, device: str = "cpu", report: Callable[[str], None] = lambda line: None
+) -> list[str]:
+    """A line for every bar of a buffered ``state`` that is missed after the last of the study's token counts.
+    ``report`` is called with a line for each, missed or not."""
     last = max(study.tokens)
     against = next(b.against for b in BARS if b.state == state)
     got = typical(drift(study, Setting("decode", state), device)[last])
@@ -304,9 +309,11 @@ def failures(study: Study, state: str, device: str = "cpu") -> list[str]:
         limit = held.factor * base[i, j]
         if state == "float32":
             limit = min(limit, LARGEST_FLOAT32_DRIFT)
+        line = (
+            f"{study.recurrence}, {state}, {kind}, decay {decay.name}: {got[i, j]:.2e}, "
+            f"{got[i, j] / base[i, j]:.2f} times the recurrent {against}'s; accepted: {held.factor}"
+        )
+        report(line)
         if not got[i, j] <= limit:
-            missed.append(
-                f"{study.recurrence}, {state}, {kind}, decay {decay.name}: {got[i, j]:.2e}, "
-                f"{got[i, j] / base[i, j]:.2f} times the recurrent {against}'s; accepted: {held.factor}"
-            )
+            missed.append(line)
     return missed

@@ -1,0 +1,156 @@
+"""Drift of states against float64, as `tests/numerics.py` defines it: the table of docs/numerics.md, or the bars.
+
+    python benchmarks/numerics.py --table                 # measure what is missing, rewrite docs/numerics.md
+    python benchmarks/numerics.py --bars [--tokens 4096]  # the bars, as tests/test_numerics.py has them
+    python benchmarks/numerics.py --build sm_90a          # only compile what --bars runs, for a machine with that GPU
+    python benchmarks/numerics.py --bars --device cuda
+
+Kernels are built as they are needed into --kernels (default `.cache/numerics/kernels`); on another machine than the
+one that compiles, what --build left there is enough: it needs a checkout, torch and numpy. The table can be broken off
+and continued: every finished measurement is kept in `.cache/numerics`, named after all sources that it depends on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+CACHE = ROOT / ".cache" / "numerics"
+DOCUMENT = ROOT / "docs" / "numerics.md"
+BEGIN, END = "<!-- table: begin -->\n", "<!-- table: end -->"
+STATES = ("float32", "float16", "bfloat16", "int8", "float8_e4m3fn")
+RECORDS = ("exact", "hilo", "bf16")
+TABLE_TOKENS = (1, 256, 4096, 16384)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--bars", action="store_true")
+    parser.add_argument("--build", metavar="TARGET")
+    parser.add_argument("--tokens", type=int, default=4096, help="tokens after which bars are held (default 4096)")
+    parser.add_argument("--dims", default="128,32", help="K,V of --bars and --build (default 128,32)")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--kernels", type=Path, default=CACHE / "kernels")
+    args = parser.parse_args()
+    os.environ["KVBUFFER_CODEGEN_PATH"] = str(args.kernels.resolve())
+    sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "benchmarks")]
+    from h200 import importable
+
+    importable()
+    import numerics
+
+    K, V = (int(n) for n in args.dims.split(","))
+    studies = [numerics.Study(name, tokens=(args.tokens,), K=K, V=V) for name in numerics.GATES]
+    failed = 0
+    if args.build:
+        for study in studies:
+            for setting in bar_settings():
+                build(study, setting, args.build, args.kernels)
+    if args.bars:
+        failed = sum(hold(study, state, args) for study in studies for state in ("float32", "float16", "int8"))
+    if args.table:
+        write_table(args)
+    return int(failed > 0)
+
+
+def bar_settings() -> list[Any]:
+    from numerics import BARS, Setting
+
+    forms = [(form, state) for b in BARS for form, state in (("decode", b.state), ("step", b.against))]
+    return [Setting(form, state) for form, state in dict.fromkeys(forms)]
+
+
+def build(study: Any, setting: Any, target_name: str, folder: Path) -> None:
+    """Compile the kernels of a measurement that ``folder`` has not."""
+    from kvbuffer_codegen.autotune.install import add_default
+    from kvbuffer_codegen.index import read_index
+    from kvbuffer_codegen.schedules import space
+    from kvbuffer_codegen.schedules.targets import target
+
+    wanted = target(target_name)
+    for spec in setting.specs(study):
+        if not any(f"/{spec.name}-" in name for name in read_index(folder).artifacts):
+            add_default(spec, space.default(spec, wanted), wanted, folder)
+
+
+def hold(study: Any, state: str, args: argparse.Namespace) -> int:
+    """Print how far a buffered state is from its bars; the number of bars missed."""
+    from numerics import BARS, Setting, failures
+
+    against = next(b.against for b in BARS if b.state == state)
+    if args.device == "cpu":
+        for setting in (Setting("decode", state), Setting("step", against)):
+            build(study, setting, "cpu", args.kernels)
+    started = time.monotonic()
+    missed = failures(study, state, args.device, report=lambda line: print(f"  {line}"))
+    print(f"{study.recurrence}, {state}: {len(missed)} missed, {time.monotonic() - started:.0f} s", flush=True)
+    return len(missed)
+
+
+# --- the table
+
+
+def write_table(args: argparse.Namespace) -> None:
+    from numerics import GATES, Study
+
+    text = ""
+    for name in GATES:
+        study = Study(name, tokens=TABLE_TOKENS, seeds=(0,))
+        rows = [row for setting in table_settings() for row in rows_of(study, setting, args)]
+        head = ["state", "records", "keys", *(f"decay {d.name}" for d in study.decays)]
+        text += f"\n### {name}\n\n" + "".join(
+            f"| {' | '.join(cells)} |\n" for cells in (head, ["---"] * len(head), *rows)
+        )
+    before, _, rest = DOCUMENT.read_text().partition(BEGIN)
+    DOCUMENT.write_text(before + BEGIN + text + "\n" + END + rest.partition(END)[2])
+
+
+def table_settings() -> list[Any]:
+    from numerics import Setting
+
+    recurrent = [Setting("step", state) for state in STATES]
+    return recurrent + [Setting("decode", state, records) for state in STATES for records in RECORDS]
+
+
+def rows_of(study: Any, setting: Any, args: argparse.Namespace) -> list[list[str]]:
+    """A line for every kind of keys: for every decay the drift after each of the token counts."""
+    drifts = measured(study, setting, args)
+    made = []
+    for i, kind in enumerate(study.inputs):
+        cells = [" ".join(f"{drifts[str(t)][i][j]:.0e}" for t in study.tokens) for j in range(len(study.decays))]
+        label = setting.state if setting.form == "decode" else f"{setting.state}, recurrent"
+        made.append([label, setting.records if setting.form == "decode" else "none", kind, *cells])
+    return made
+
+
+def measured(study: Any, setting: Any, args: argparse.Namespace) -> dict[str, Any]:
+    """Token count -> typical drift [inputs, decays]; measured once for the sources as they are."""
+    from numerics import digest, drift, typical
+
+    file = CACHE / f"drift-{args.device}-{digest(study, setting, sources())}.json"
+    if not file.exists():
+        started = time.monotonic()
+        if args.device == "cpu":
+            build(study, setting, "cpu", args.kernels)
+        errors = drift(study, setting, args.device)
+        part = file.with_suffix(".part")
+        part.write_text(json.dumps({str(t): typical(e).tolist() for t, e in errors.items()}))
+        part.rename(file)
+        print(f"{study.recurrence}, {setting}: {time.monotonic() - started:.0f} s", flush=True)
+    return dict(json.loads(file.read_text()))
+
+
+def sources() -> str:
+    folders = (ROOT / "ir", ROOT / "schedules", ROOT / "kvbuffer_codegen" / "compiler")
+    return "".join(p.read_text() for folder in folders for p in sorted(folder.rglob("*.py")))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
