@@ -48,14 +48,14 @@ def test_drift_of_4096_tokens(recurrence: str, state: str) -> None:
 
 
 def test_the_truth_is_the_oracle_and_the_inputs_are_what_they_say() -> None:
-    study = Study("gated_delta_rule", tokens=(20,), K=8, V=4, heads=2, seeds=(3,))
+    study = Study("gated_delta_rule", tokens=(32,), K=8, V=4, heads=2, seeds=(3,))
     (chunk,) = study.chunks()
     for row in range(len(study.rows)):
         for group, decay in enumerate(study.decays):
             given = study._group({n: x[:, row].double().numpy() for n, x in chunk.items()}, group)
             _, states = oracle.run(RECURRENCES[study.recurrence], given, np.zeros((2, 4, 8)))
             heads = slice(2 * group, 2 * group + 2)
-            assert np.array_equal(study.truth[20][row, heads], states[-1])
+            assert np.array_equal(study.truth[32][row, heads], states[-1])
             logs = -np.exp(given["A_log"]) * np.logaddexp(0, given["a"])
             if decay.strong:
                 lowest = np.sort(logs, axis=0)
