@@ -12,8 +12,9 @@ from tilelang import tvm
 from kvbuffer_codegen.ir.forms import FORMS, KernelSpec
 from kvbuffer_codegen.ir.signature import BASE, COUNT, FAULT, FAULT_LENGTH, KV_ONLY, SKIPPED, WINDOW
 from kvbuffer_codegen.schedules import Program, common
-from kvbuffer_codegen.schedules.gpu_ring import load_records, ring_registers, stage_records, weigh_records
-from kvbuffer_codegen.schedules.gpu_state import fold, fold_staged, load_state, store_state
+from kvbuffer_codegen.schedules.gpu_replay import replay_row
+from kvbuffer_codegen.schedules.gpu_ring import ring_registers
+from kvbuffer_codegen.schedules.gpu_state import fold_pending, store_state
 from kvbuffer_codegen.schedules.gpu_tile import F32, Cell
 from kvbuffer_codegen.schedules.gpu_window import run_row, write_zeros
 from kvbuffer_codegen.schedules.space_gpu import Geometry, GpuSchedule
@@ -106,18 +107,8 @@ def report_row(cell: Cell, slot: tuple[Any, Any], ring: tuple[Any, Any]) -> None
 
 @T.macro
 def fold_slot(cell: Cell) -> None:
-    geo = cell.geo
-    state = T.alloc_local((geo.rows * geo.columns,), F32)
-    ring = ring_registers(cell)
-    load_state(cell, state)
-    load_records(cell, ring)
-    if geo.one_chunk:
-        weigh_records(cell, ring)
-        stage_records(cell, ring)
-        T.sync_threads()
-        fold_staged(cell, ring, state)
-    else:
-        fold(cell, ring, state)
+    state = T.alloc_local((cell.geo.rows * cell.geo.columns,), F32)
+    fold_pending(cell, ring_registers(cell), state)
     store_state(cell, state, True)
 
 
@@ -137,6 +128,7 @@ def run_slot(cell: Cell) -> None:
     if length[0] > 0:
         capacity = T.Select(cell.kv_only != 0, spec.kv_only, spec.buffer)
         full = T.bool(True) if FORMS[spec.form].folds == "pending" else cell.count + length[0] > capacity
-        run_row(cell, length[0], tvm.tirx.all(cell.count > 0, full))
+        run = replay_row if cell.geo.replays else run_row
+        run(cell, length[0], tvm.tirx.all(cell.count > 0, full))
     else:
         write_zeros(cell)

@@ -10,7 +10,15 @@ from tilelang import tvm
 
 from kvbuffer_codegen.ir.forms import DTYPES
 from kvbuffer_codegen.schedules import common
-from kvbuffer_codegen.schedules.gpu_ring import Ring, state_decay, sum_records
+from kvbuffer_codegen.schedules.gpu_ring import (
+    Ring,
+    load_parameters,
+    load_records,
+    stage_records,
+    state_decay,
+    sum_records,
+    weigh_records,
+)
 from kvbuffer_codegen.schedules.gpu_tile import F32, Cell, access
 from kvbuffer_codegen.schedules.space_gpu import Geometry
 
@@ -78,7 +86,8 @@ def clear_state(cell: Cell, state: Any) -> None:
 
 
 @T.macro
-def read_state(cell: Cell, state: Any) -> None:
+def read_state(cell: Cell, state: Any, records: Ring | None = None) -> None:
+    """The checkpoint to ``state``; with ``records``, decayed by them and added to the ``state`` that is there."""
     g = cell.geo
     width = state_access(g)
     raw = T.alloc_local((width,), g.spec.state)
@@ -93,7 +102,12 @@ def read_state(cell: Cell, state: Any) -> None:
             for e in T.vectorized(width):
                 raw[e] = cell.args.state[address(cell, i, e)]
         for e in T.unroll(width):
-            state[register(g, i, e)] = T.cast(raw[e], F32)
+            at = register(g, i, e)
+            if records is None:
+                state[at] = T.cast(raw[e], F32)
+            else:
+                weight = state_decay(cell, records, at // g.columns, at % g.columns)
+                state[at] = weight * T.cast(raw[e], F32) + state[at]
 
 
 @T.macro
@@ -118,16 +132,30 @@ def store_state(cell: Cell, state: Any, write: bool) -> None:
 
 @T.macro
 def fold(cell: Cell, ring: Ring, state: Any) -> None:
-    """``state`` with all records folded in, however many: their sum, and the decayed checkpoint added to it once."""
-    g = cell.geo
-    total = T.alloc_local((g.rows * g.columns,), F32)
-    sum_records(cell, ring, total)
-    for p in T.unroll(g.rows):
-        for c in T.unroll(g.columns):
-            at = p * g.columns + c
-            state[at] = state[at] * state_decay(cell, ring, p, c) + total[at]
-    if g.key_decay:
+    """``state`` with all records folded in, however many: their sum, and the decayed checkpoint added to it once.
+
+    The checkpoint is read here, whatever ``state`` held before: registers hold one tile, not two.
+    """
+    sum_records(cell, ring, state)
+    if cell.kv_only == 0:
+        read_state(cell, state, ring)
+    if cell.geo.key_decay:
         T.sync_threads()  # before whoever walks records next clears the decays
+
+
+@T.macro
+def fold_pending(cell: Cell, ring: Ring, state: Any) -> None:
+    """``state`` = checkpoint and records, of which there is at least one, and nothing is loaded yet."""
+    if cell.geo.one_chunk:
+        load_state(cell, state)
+        load_records(cell, ring)
+        weigh_records(cell, ring)
+        stage_records(cell, ring)
+        T.sync_threads()
+        fold_staged(cell, ring, state)
+    else:
+        load_parameters(cell, ring)
+        fold(cell, ring, state)
 
 
 @T.macro

@@ -78,12 +78,13 @@ def row_registers(cell: Cell) -> Rows:
 
 
 @T.macro
-def load_values(cell: Cell, rows: Rows) -> None:
+def load_values(cell: Cell, rows: Rows, first: Any = 0) -> None:
+    """What is over V of tokens ``first``, first + 1, ..., as many as ``rows`` hold."""
     row = cell.row + cell.own
     last = T.min(row, cell.geo.V - 1) if cell.geo.masked_rows else row
     for node, buffer in rows.values.items():
         for t in T.unroll(cell.geo.T):
-            buffer[t] = number_at(cell.input(node, t), last)
+            buffer[t] = number_at(cell.input(node, first + t), last)
 
 
 def lower_row(cell: Cell, token: Token, rows: Rows, expr: Expr, t: Any) -> Any:
@@ -173,29 +174,31 @@ def out_index(cell: Cell, t: Any) -> tuple[Any, ...]:
 
 
 @T.macro
-def write_token(cell: Cell, token: Token, rows: Rows, length: Any, t: Any) -> None:
-    """Output of token ``t`` (0 past the row's length) and its record's fields over V."""
+def write_token(cell: Cell, token: Token, rows: Rows, length: Any, t: Any, first: Any = 0) -> None:
+    """Output of token ``first + t``, which ``rows`` hold as ``t`` (0 past the row's length), and its record's fields
+    over V."""
     if cell.owner:
         result = lower_row(cell, token, rows, cell.spec.program.output, t)
-        cell.args.out[out_index(cell, t)] = T.cast(T.Select(t < length, result, ZERO), cell.spec.io)
-        if FORMS[cell.spec.form].appends and t < length:
+        cell.args.out[out_index(cell, first + t)] = T.cast(T.Select(first + t < length, result, ZERO), cell.spec.io)
+        if FORMS[cell.spec.form].appends and first + t < length:
             for field in [f for f in cell.spec.record_layout.fields if f.axis == "V"]:
-                target = cell.record(field.name, cell.count + t)
+                target = cell.record(field.name, cell.count + first + t)
                 target.tensor[(*target.where, cell.row + cell.own)] = T.cast(
                     lower_row(cell, token, rows, field.expr, t), target.tensor.dtype
                 )
 
 
 @T.macro
-def write_zeros(cell: Cell) -> None:
+def write_zeros(cell: Cell, first: Any = 0) -> None:
+    """Outputs of the call's tokens from ``first`` on."""
     if cell.owner:
-        for t in T.unroll(cell.geo.T):
-            cell.args.out[out_index(cell, t)] = T.cast(0, cell.spec.io)
+        for t in T.serial(cell.spec.tokens - first):
+            cell.args.out[out_index(cell, first + t)] = T.cast(0, cell.spec.io)
 
 
 @T.macro
-def write_state(cell: Cell, token: Token, rows: Rows, state: Any) -> None:
-    """step: the state after the token, from the registers that hold the state before it."""
+def advance_state(cell: Cell, token: Token, rows: Rows, state: Any) -> None:
+    """The state after the one token, in the registers that hold the state before it."""
     g = cell.geo
     left = T.alloc_local((g.rank,), F32)
     gate = T.alloc_local((1,), F32)
@@ -208,7 +211,6 @@ def write_state(cell: Cell, token: Token, rows: Rows, state: Any) -> None:
             state[p * g.columns + c] = state[p * g.columns + c] * (gate[0] * T.exp(token.decay[c]) if key else gate[0])
             for r in T.unroll(g.rank):
                 state[p * g.columns + c] = state[p * g.columns + c] + left[r] * token.rights[r * g.columns + c]
-    store_state(cell, state, True)
 
 
 @T.macro
@@ -278,4 +280,5 @@ def run_row(cell: Cell, length: Any, folds: Any) -> None:
         solve_token(cell, token, rows, t)
         write_token(cell, token, rows, length, t)
     if FORMS[cell.spec.form].writes_state:
-        write_state(cell, token, rows, state)
+        advance_state(cell, token, rows, state)
+        store_state(cell, state, True)

@@ -17,6 +17,7 @@ from kvbuffer_codegen.schedules.space import CURSOR_FORMS, Schedule, TargetLike
 
 WARP = 32
 MAX_ROWS, MAX_STATE = 8, 64  #: rows of a lane, and float32 state values of a lane, that still fit its registers
+MAX_WINDOW = 8  #: tokens that are solved together
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -108,8 +109,19 @@ class Geometry:
         return self.spec.V
 
     @property
+    def replays(self) -> bool:
+        """Tokens of a window one after another through a state in registers, not all against one read of it."""
+        return self.spec.tokens > MAX_WINDOW
+
+    @property
     def T(self) -> int:
-        return self.spec.tokens
+        """Tokens in registers at a time."""
+        return 1 if self.replays else self.spec.tokens
+
+    @property
+    def history(self) -> int:
+        """The most records that tokens are read against."""
+        return 0 if self.replays else self.spec.history
 
     @property
     def lanes(self) -> int:
@@ -172,7 +184,7 @@ class Geometry:
     @property
     def slots(self) -> int:
         """Records that a lane carries while tokens are read: lane l of each group has records l, l + lanes, ..."""
-        return ceil_div(self.spec.history, self.lanes)
+        return ceil_div(self.history, self.lanes)
 
     @property
     def most_records(self) -> int:
@@ -212,7 +224,7 @@ class Geometry:
     def shared(self) -> dict[str, tuple[int, ...]]:
         """Shapes of the float32 arrays in shared memory."""
         made: dict[str, tuple[int, ...]] = {}
-        scored = self.T > 0 and (self.spec.history > 0 or self.T > 1)
+        scored = self.T > 0 and (self.history > 0 or self.T > 1)
         if scored:
             made["scores"] = (self.slots * self.lanes + self.T, self.score_stride)
         if self.resident and scored:
