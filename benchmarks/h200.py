@@ -1,9 +1,10 @@
 """Checks and times every artifact of a folder on the GPU that is here. Needs torch and numpy; no compiler, no install.
 
-    python benchmarks/h200.py --out DIR [--artifacts generated/sm_90a] [--seconds 340]
+    python benchmarks/h200.py --out DIR [--artifacts generated/sm_90a] [--seconds 340] [--jobs 8] [--checks-only]
 
-A child process does the work, kernel by kernel; one that crashes it or hangs costs itself only. All checks come before
-the first timing. Leaves DIR/results.json (README.md says what is in it); exit code 1 where a kernel failed.
+Child processes do the work, kernel by kernel; one that crashes or hangs costs its kernel only. All checks come before
+the first timing; ``--jobs`` children share them (most of a check is the oracle, on the CPU), one takes the times.
+Leaves DIR/results.json (README.md says what is in it); exit code 1 where a kernel failed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +118,7 @@ def check(folder: Path, device: Any) -> dict[str, Any]:
     if not result.ok:
         return answer
     parts = {"repeatable": repeatable, "large_batch": large_batch, "graph": replayed}  # in the order of their cases
-    if spec.form != "decode":
+    if not spec.tokens:
         del parts["large_batch"]
     for name, part in parts.items():
         if name != "graph" or device.type == "cuda":
@@ -184,12 +186,12 @@ def large_batch(kernel: Any, spec: Any, recurrence: Any, device: Any) -> str:
 
     case = case_of(spec, recurrence, 1)
     small, large = case.tensors(device), case.tensors(device)
-    B, HV = small["out"].shape[:2]
+    B, HV = small["out"].shape[0], small["out"].shape[-2]
     padding = 65536 // HV + 1
     for a in recurrence.arguments:
         if not a.parameter:
             large[a.name] = torch.cat([large[a.name][:1].expand(padding, *large[a.name].shape[1:]), large[a.name]])
-    for name in ("slots", "rings"):
+    for name in {"slots", "rings", "lengths"} & large.keys():
         large[name] = torch.cat([torch.full((padding,), -1, dtype=torch.int32, device=device), large[name]])
     large["out"] = torch.full(
         (padding + B, *small["out"].shape[1:]), torch.nan, dtype=small["out"].dtype, device=device
@@ -254,6 +256,15 @@ def supervise(tasks: list[tuple[str, Path]], device: str, log: Path, deadline: f
             with log.open("a") as file:
                 file.write(json.dumps({"stage": stage, "folder": str(folder), "reason": reason}) + "\n")
     return answers(log)
+
+
+def share(tasks: list[tuple[str, Path]], device: str, out: Path, deadline: float, jobs: int) -> list[dict[str, Any]]:
+    """:func:`supervise` with ``jobs`` children side by side, each with every ``jobs``-th task and a log of its own."""
+    os.environ["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // jobs))
+    logs = [out / f"progress-{tasks[0][0]}-{i}.jsonl" for i in range(jobs)]
+    with ThreadPoolExecutor(jobs) as pool:
+        parts = pool.map(lambda i: supervise(tasks[i::jobs], device, logs[i], deadline), range(jobs))
+        return [answer for part in parts for answer in part]
 
 
 def watch(child: subprocess.Popen[bytes], log: Path) -> str:
@@ -333,6 +344,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("."), help="folder for results.json")
     parser.add_argument("--artifacts", type=Path, default=ROOT / "generated" / "sm_90a", help="folder with artifacts")
     parser.add_argument("--seconds", type=float, default=340, help="no timing starts later than this")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that check side by side")
+    parser.add_argument("--checks-only", action="store_true", help="no timings")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--log", type=Path, help=argparse.SUPPRESS)
@@ -349,8 +362,10 @@ def main() -> int:
     forms = {folder: json.loads((folder / "manifest.json").read_text()).get("form", "") for folder in folders}
     folders.sort(key=lambda f: FIRST.index(forms[f]) if forms[f] in FIRST else len(FIRST))
     args.out.mkdir(parents=True, exist_ok=True)
-    tasks = [(stage, folder) for stage in ("check", "time") for folder in folders]
-    answered = supervise(tasks, args.device, args.out / "progress.jsonl", begin + args.seconds)
+    deadline = begin + args.seconds
+    answered = share([("check", folder) for folder in folders], args.device, args.out, deadline, max(1, args.jobs))
+    if not args.checks_only:
+        answered += share([("time", folder) for folder in folders], args.device, args.out, deadline, 1)
     kernels = report(folders, answered)
     date = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     result = machine(args.device) | {"date": date, "seconds": round(time.time() - begin, 1), "kernels": kernels}

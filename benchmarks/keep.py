@@ -52,7 +52,7 @@ def keep_evidence(artifact: Artifact, kernel: Mapping[str, Any], run: Mapping[st
     result = {"errors": check["errors"], "graph": check["graph"], "repeatable": check["repeatable"]}
     digest = add_evidence(artifact.folder, "check", **common, result=result)
     HV = KEY_HEADS * int(artifact.manifest["ratio"])
-    for time in kernel["time"]["times"]:
+    for time in kernel["time"].get("times", ()):
         result = {name: time[name] for name in ("batch", "us", "bytes", "floor_us", "share_of_floor")}
         result |= {
             "rows": time["batch"] * HV,
@@ -64,6 +64,8 @@ def keep_evidence(artifact: Artifact, kernel: Mapping[str, Any], run: Mapping[st
 
 def trials(artifact: Artifact, kernel: Mapping[str, Any], run: Mapping[str, Any]) -> list[dict[str, Any]]:
     """One line of the tuning log for each batch size that was timed."""
+    if not kernel["time"].get("times"):
+        return []
     manifest = artifact.manifest
     common = {
         "kind": "trial",

@@ -163,7 +163,7 @@ def fold_staged(cell: Cell, ring: Ring, state: Any) -> None:
     """As :func:`fold`, after :func:`stage_records` and a barrier, a few columns at a time: their sum needs few
     registers."""
     g = cell.geo
-    width = min(4, g.piece)
+    width = min(4 if g.resident else 16 // g.rows, g.piece)  # a window leaves fewer registers
     total = T.alloc_local((g.rows * width,), F32)
     left = T.alloc_local((g.rows,), F32)
     right = T.alloc_local((width,), F32)

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
-from kvbuffer_codegen.ir.forms import FORMS, STATES, KernelSpec
+from kvbuffer_codegen.ir.expr import walk
+from kvbuffer_codegen.ir.forms import DTYPES, FORMS, STATES, KernelSpec
 from kvbuffer_codegen.schedules.space import CURSOR_FORMS, Schedule, TargetLike
 
 WARP = 32
 MAX_ROWS, MAX_STATE = 8, 64  #: rows of a lane, and float32 state values of a lane, that still fit its registers
-MAX_WINDOW = 8  #: tokens that are solved together
+#: Tokens that are solved together, scores of a record against all of them, bytes of their vectors in shared memory.
+MAX_WINDOW, MAX_VALUES, MAX_SHARED = 8, 64, 24 * 1024
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -69,18 +71,28 @@ class GpuSchedule(Schedule):
             return cls(threads=128)
 
         # Measured on an H200. Scores, gates and addresses cost a block the same whatever its tile: where they are
-        # many, large tiles win (over many rows; with one row, small ones). A window, and records of more than one
-        # chunk, need the registers that a second block would take: some spill with two, so the tuner decides.
-        if FORMS[spec.form].folds == "full":
-            most, threads, ctas = MAX_STATE, 256, 2 if spec.tokens == 1 and spec.history <= 16 else 1
-        else:
-            most, threads, ctas = 32, 128, 4
+        # many, large tiles win (over many rows; with one row, small ones). 16 warps of a multiprocessor hide latency; a
+        # window needs the registers of half of them, unless it is known to fit.
+        most, threads = (MAX_STATE, 256) if FORMS[spec.form].folds == "full" else (32, 128)
+        brim = fits_the_brim(spec) and getattr(target, "shared_limit", 0) > 99 * 1024
+        enough = 16 if brim or not FORMS[spec.form].window else 8
 
         def preference(s: Self) -> tuple[Any, ...]:
             g = Geometry(spec, s)
             wide = spec.layout == "VK" or g.rows * STATES[spec.state] >= 16  # bytes of an access
-            shape = (wide, g.state <= most, not g.masked_columns, s.lanes == 16, s.threads == threads, g.state)
-            return (*shape, -abs(s.ctas_per_sm - ctas))
+            spare = s.registers - g.pressure
+            clean = spare >= 0 or (brim and s.lanes == 16 and g.rows == g.columns == 8 and s.registers == 128)
+            warps = min(s.threads * s.ctas_per_sm // WARP, enough)
+            shape = (
+                not g.masked_columns,
+                g.state <= most,
+                warps,
+                g.columns <= 8,
+                s.lanes == 16,
+                s.threads == threads,
+                g.state,
+            )
+            return (clean, min(spare, 0) if not clean else 0, wide, *shape, -s.ctas_per_sm)
 
         legal = cls.legal(spec, target)
         if not legal:
@@ -88,9 +100,24 @@ class GpuSchedule(Schedule):
             raise ValueError(f"{what}: no CUDA schedule; accepted: float32, bfloat16 and float16 states of any size")
         return max(legal, key=preference)
 
+    @property
+    def registers(self) -> int:
+        """What a thread may have."""
+        return min(65536 // (self.threads * self.ctas_per_sm) // 8 * 8, 255)
+
     @classmethod
     def space(cls) -> dict[str, Any]:
         return {**cls.choices, "cursor_threads": cls.cursor_threads}
+
+
+def fits_the_brim(spec: KernelSpec) -> bool:
+    """Forms of a gated delta rule that were compiled with 128 registers for a tile of 64 values a lane, and timed:
+    tighter than :attr:`Geometry.pressure` allows."""
+    decays = spec.record_layout
+    scalar = decays.log_decay_scalar is not None and decays.log_decay_key is None and decays.log_decay_value is None
+    shape = (len(spec.program.reads), len(decays.rights), spec.layout)
+    tokens = (1, 2, 4) if spec.state == "float32" else (1,)
+    return scalar and shape == (2, 1, "VK") and spec.tokens in tokens and 0 < spec.history < 16
 
 
 @dataclass(frozen=True)
@@ -111,7 +138,10 @@ class Geometry:
     @property
     def replays(self) -> bool:
         """Tokens of a window one after another through a state in registers, not all against one read of it."""
-        return self.spec.tokens > MAX_WINDOW
+        spec = self.spec
+        shared = spec.tokens * (self.reads + self.rank + self.key_decay) * spec.K * 4
+        many = spec.tokens > MAX_WINDOW or spec.tokens * self.rank * self.reads > MAX_VALUES or shared > MAX_SHARED
+        return FORMS[spec.form].window and many
 
     @property
     def T(self) -> int:
@@ -248,9 +278,40 @@ class Geometry:
         return sum(4 * a * b for a, b in self.shared().values())
 
     @property
+    def pressure(self) -> int:
+        """Registers with which no kernel spills: an upper bound, linear in what a lane holds at once, over what ptxas
+        needed for a sample of recurrences, forms and tiles."""
+        spec, replayed = self.spec, self.replays or FORMS[self.spec.form].writes_state
+        needed = 36 + 1.35 * self.state + 2.1 * max(1, self.slots) * self.rank * self.rows
+        if spec.tokens:
+            needed += self.columns * (0.4 * self.token_words + 1.15 * self.reads) + 6 * replayed
+        if self.T > 1:
+            needed += 1.5 * self.T * self.rank
+        if self.slots:
+            needed += 0.9 * min(32, self.values * self.batch) + 0.4 * self.columns * self.record_words * self.batch
+        if not self.one_chunk:
+            needed += 0.5 * self.state
+        return int(needed)
+
+    @cached_property
+    def token_words(self) -> float:
+        """32-bit words that one column of a token's inputs takes."""
+        program = self.spec.program
+        vectors = [*(d.expr for d in program.definitions), *program.reads, *program.rights, program.log_decay_key]
+        inputs = {n.value for n in walk(*(v for v in vectors if v is not None)) if n.op == "input" and "K" in n.axes}
+        parameters = {a.name for a in self.spec.recurrence.arguments if a.parameter} if self.spec.recurrence else set()
+        return sum(1 if name in parameters else DTYPES[self.spec.io] / 4 for name, _ in inputs)
+
+    @cached_property
+    def record_words(self) -> float:
+        """32-bit words that one column of a record takes."""
+        fields = [f for f in self.spec.record_layout.fields if f.axis == "K"]
+        return sum(DTYPES[f.stored(self.spec.io)] / 4 for f in fields)
+
+    @property
     def wasteful(self) -> bool:
         """More than a quarter of the lanes' columns, or of the blocks' rows, do not exist."""
-        return 4 * self.padded_k > 5 * self.K or 4 * self.blocks * self.schedule.block_v > 5 * self.V
+        return 3 * self.padded_k > 4 * self.K or 3 * self.blocks * self.schedule.block_v > 4 * self.V
 
     def fits(self, shared_limit: int) -> bool:
         s = self.schedule

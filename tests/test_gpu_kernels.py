@@ -32,10 +32,11 @@ from kvbuffer_codegen.ir.language import (
     recurrence,
     softplus,
 )
+from kvbuffer_codegen.ir.recurrences import RECURRENCES as SHIPPED
 from kvbuffer_codegen.ir.recurrences import gated_delta_rule
 from kvbuffer_codegen.ir.signature import BASE, COUNT, FAULT, FAULT_LENGTH, FAULT_SLOT, SKIPPED, WINDOW
 from kvbuffer_codegen.schedules import space
-from kvbuffer_codegen.schedules.space_gpu import Geometry, GpuSchedule
+from kvbuffer_codegen.schedules.space_gpu import Geometry, GpuSchedule, fits_the_brim
 from kvbuffer_codegen.schedules.targets import TARGETS, target
 
 SM90 = target("sm_90a")
@@ -53,7 +54,8 @@ def constant_decays(
     return S, S @ q + over_v * v
 
 
-RECURRENCES = {r.name: r for r in (gated_delta_rule, *inventions.INVENTIONS, constant_decays)}
+KINDS = {r.name: r for r in (gated_delta_rule, *inventions.INVENTIONS, constant_decays)}
+RECURRENCES = {**SHIPPED, **KINDS}
 
 
 def spec_of(form: str, name: str = "gated_delta_rule", **given: Any) -> KernelSpec:
@@ -135,6 +137,9 @@ QUICK = [
     spec_of("verify", "nonlinear_left", window=2),
     spec_of("flush", "constant_decays", K=24, V=20),
     spec_of("verify", window=2, records="hilo", layout="KV"),
+    spec_of("verify", K=100, V=16, window=16, buffer=2, ratio=3, state="bfloat16"),  # replayed; one value an access
+    spec_of("decode", "kda", K=80, V=96, ratio=3, buffer=64),
+    spec_of("verify", "rwkv7", K=32, V=24, window=9, ratio=1, io="float32", buffer=20),
 ]
 WIDER = (
     {"buffer": 9, "kv_only": 13, "layout": "KV", "state": "float16"},
@@ -143,8 +148,11 @@ WIDER = (
 THOROUGH = [
     spec_of(form, name, **WIDER[(i + j) % 2])
     for i, form in enumerate(("decode", "step", "flush", "verify"))
-    for j, name in enumerate(RECURRENCES)
+    for j, name in enumerate(KINDS)
 ] + [
+    *(spec_of(form, name, ratio=1) for form in ("decode", "step", "flush", "verify") for name in SHIPPED),
+    *(spec_of("verify", name, window=16, V=48, ratio=3, io="float32") for name in SHIPPED),
+    *(spec_of("decode", K=K, V=V, ratio=8, buffer=64) for K, V in ((100, 80), (16, 256), (256, 16), (96, 100))),
     spec_of("verify", window=16, buffer=1),
     spec_of("verify", window=1, buffer=64, kv_only=64),
     *(spec_of("decode", K=K, V=16, buffer=5, io="float16") for K in (16, 80, 96, 100, 192, 256)),
@@ -350,6 +358,27 @@ def test_every_width_has_schedules(K: int) -> None:
         )
         for tgt in CUDA:
             assert space.default(spec, tgt) in space.legal(spec, tgt)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_defaults_have_the_registers_that_they_need(name: str) -> None:
+    """Of the extremes of shapes and dtypes, on all targets: by the bound that :attr:`Geometry.pressure` is, or known
+    to fit."""
+    extremes = (
+        {"K": 256, "V": 256, "buffer": 64, "io": "float32"},
+        {"K": 100, "V": 16, "state": "bfloat16"},
+        {"K": 128, "V": 128},
+    )
+    for form, window in (("decode", 0), ("step", 0), ("flush", 0), ("verify", 4), ("verify", 8), ("verify", 16)):
+        for given in extremes:
+            spec = spec_of(form, name, window=window, **given)
+            for tgt in CUDA:
+                schedule = space.default(spec, tgt)
+                geometry = Geometry(spec, schedule)
+                assert geometry.shared_bytes * schedule.ctas_per_sm <= tgt.shared_limit
+                assert geometry.pressure <= schedule.registers or (
+                    fits_the_brim(spec) and tgt.name in ("sm_90a", "sm_100f")
+                )
 
 
 def assert_clean(spec: KernelSpec, target_name: str) -> None:
