@@ -27,6 +27,7 @@ from .records import RECORDS, RecordLayout, record_layout
 DTYPES = {"float32": 4, "bfloat16": 2, "float16": 2}
 SCALED = {"int8": 1, "float8_e4m3fn": 1}
 STATES = {**DTYPES, **SCALED}
+ROUNDINGS = ("nearest", "stochastic")
 
 
 @dataclass(frozen=True)
@@ -168,6 +169,7 @@ class KernelSpec:
     buffer: int = 0
     window: int = 0
     kv_only: int = 0
+    rounding: str = "nearest"
 
     def __post_init__(self) -> None:
         def check(ok: bool, name: str, accepted: str) -> None:
@@ -175,6 +177,7 @@ class KernelSpec:
                 raise ValueError(f"{name}={getattr(self, name)!r}: accepted: {accepted}")
 
         check(self.form in FORMS, "form", ", ".join(FORMS))
+        check(self.rounding in ROUNDINGS, "rounding", ", ".join(ROUNDINGS))
         if FORMS[self.form].cursors_only:
             return
         check(self.recurrence is not None, "recurrence", f"a NormalForm for {self.form}")
@@ -184,6 +187,11 @@ class KernelSpec:
         check(self.io in DTYPES, "io", ", ".join(DTYPES))
         check(self.state in STATES, "state", ", ".join(STATES))
         check(self.records in RECORDS, "records", ", ".join(RECORDS))
+        check(
+            self.rounding == "nearest" or self.state != "float32",
+            "rounding",
+            "nearest for a float32 state, which is what is computed; stochastic for the others",
+        )
         check(self.layout in ("VK", "KV"), "layout", "VK, KV")
         check(1 <= self.buffer <= 64, "buffer", "1 to 64")
         check(0 <= self.kv_only <= 64, "kv_only", "0 (none) to 64")
@@ -204,6 +212,11 @@ class KernelSpec:
         return record_layout(self.program, self.recurrence.arguments, self.K, self.io, self.records)
 
     @property
+    def stochastic(self) -> bool:
+        """Whether folds and steps round at random (``ir.philox``); cursors then count a row's writes."""
+        return self.rounding == "stochastic"
+
+    @property
     def scaled(self) -> bool:
         """Whether the state has scales: state_rows [.., HV, V] and state_channels [.., HV, K]."""
         return self.state in SCALED
@@ -219,12 +232,14 @@ class KernelSpec:
         return max(self.buffer, self.kv_only) - 1 if FORMS[self.form].folds == "full" else 0
 
     def key(self) -> dict[str, Any]:
-        """A JSON object that says what the kernel is; equal keys, equal kernels up to the schedule."""
+        """A JSON object that says what the kernel is; equal keys, equal kernels up to the schedule. ``rounding`` is
+        there where it is stochastic."""
         nf = self.recurrence
         data = {
             name: getattr(self, name)
             for name in ("form", "K", "V", "ratio", "io", "state", "records", "layout", "buffer", "window", "kv_only")
         }
+        data |= {"rounding": self.rounding} if self.stochastic else {}
         return {**data, "recurrence": nf.name if nf else "cursors", "recurrence_hash": nf.hash if nf else ""}
 
     @property
@@ -234,9 +249,9 @@ class KernelSpec:
         return f"kvb_{self.form}_{self.key()['recurrence']}_{digest[:8]}"
 
 
-def cursor_spec(form: str) -> KernelSpec:
-    """The spec of ``advance`` or ``commit``, which serve every recurrence."""
-    return KernelSpec(form, None)
+def cursor_spec(form: str, rounding: str = "nearest") -> KernelSpec:
+    """The spec of ``advance`` or ``commit``, which serve every recurrence; stochastic: they count writes."""
+    return KernelSpec(form, None, rounding=rounding)
 
 
 def ring_rows(buffer: int, kv_only: int, max_window: int) -> int:

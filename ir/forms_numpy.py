@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import expr as ex
-from . import storage
+from . import philox, storage
 from .expr import Expr
 from .forms import KernelSpec
 from .language import Argument
@@ -190,7 +190,18 @@ class Row:
 
 
 class StoredRow(Row):
-    """A row whose state is kept in ``spec.state``: rounded, and scaled where it is 8-bit (``ir.storage``)."""
+    """A row whose state is kept in ``spec.state``: rounded, and scaled where it is 8-bit (``ir.storage``); at random
+    where the spec says so, by ``seed`` and the number of ``writes`` before."""
+
+    seed = 0
+    writes = 0
 
     def stored(self, state: F64) -> F64:
-        return storage.stored(state, self.spec.state)
+        self.writes += 1
+        return storage.stored(state, self.spec.state, self.offsets(self.writes - 1))
+
+    def offsets(self, writes: int) -> F64 | None:
+        spec = self.spec
+        if not spec.stochastic:
+            return None
+        return philox.offsets(spec.state, spec.layout, (self.HV, spec.V, spec.K), self.seed, writes)

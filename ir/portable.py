@@ -48,6 +48,8 @@ class Parameter:
 
 def refusal(spec: KernelSpec) -> str:
     """Why ``spec`` has no portable kernel, or nothing where it has one."""
+    if spec.stochastic:
+        return f"rounding={spec.rounding!r}: portable kernels round to nearest"
     if spec.form in CURSOR_FORMS:
         return ""
     if spec.form not in PORTABLE_FORMS:

@@ -11,7 +11,9 @@ from .forms import FORMS, STATES, KernelSpec
 
 #: Rows of the cursors tensor, int32 [5, P + 1]; column P belongs to no slot and takes the faults of rows whose slot
 #: or ring is out of range, with that index (or the nearest int32) in BASE.
-BASE, COUNT, KV_ONLY, WINDOW, FAULT = range(5)
+#: WRITES, the number of times that the row's state was written, is there for stochastic rounding alone, int32 [6,
+#: P + 1]; its column P holds the seed.
+BASE, COUNT, KV_ONLY, WINDOW, FAULT, WRITES = range(6)
 #: cursors[WINDOW] of a row whose slot exists and whose ring does not: kernels left it alone, and so must what closes
 #: the step.
 SKIPPED = -1
@@ -50,7 +52,7 @@ def to_dict(argument: TensorArg | ScalarArg) -> dict[str, Any]:
 
 def signature(spec: KernelSpec) -> tuple[TensorArg | ScalarArg, ...]:
     """The ordered arguments of the kernel that ``spec`` describes (tables in docs/architecture.md)."""
-    cursors = TensorArg("cursors", "cursors", "int32", (5, "P + 1"), (0,), 4, "readwrite")
+    cursors = TensorArg("cursors", "cursors", "int32", (cursor_rows(spec), "P + 1"), (0,), 4, "readwrite")
     slots = _index("slots")
     if spec.form == "advance":
         return (cursors, slots, ScalarArg("form"), ScalarArg("buffer"), ScalarArg("kv_only"), ScalarArg("ring"))
@@ -71,6 +73,10 @@ def signature(spec: KernelSpec) -> tuple[TensorArg | ScalarArg, ...]:
         window = (spec.window,) if spec.form == "verify" else ()
         result.append(_tensor("out", "out", spec.io, ("B", *window, "HV", spec.V), "write", True))
     return tuple(result)
+
+
+def cursor_rows(spec: KernelSpec) -> int:
+    return WRITES + spec.stochastic
 
 
 def _index(name: str) -> TensorArg:

@@ -27,16 +27,18 @@ HALF = 0.5
 
 @dataclass(frozen=True)
 class Format:
-    """Spacing 2^(max(floor(log2 |x|), ``least``) - ``bits``) between neighbours of x, up to ``largest``."""
+    """Spacing 2^(max(floor(log2 |x|), ``least``) - ``bits``) between neighbours of x, up to ``largest``; ``random``:
+    bits that stochastic rounding adds below it, as many as a float32 sum holds."""
 
     bits: int
     least: int
     largest: float
+    random: int = 16
 
 
 FORMATS = {
     "bfloat16": Format(7, -119, 3.3895313892515355e38),
-    "float16": Format(10, -14, 65504.0),
+    "float16": Format(10, -14, 65504.0, random=13),
     "int8": Format(6, 6, 127.0),
     "float8_e4m3fn": Format(3, -6, 448.0),
 }

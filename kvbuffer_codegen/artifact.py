@@ -82,6 +82,7 @@ class Artifact:
             "records": m["records_mode"],
             **m["dims"],
         }
+        key |= {"rounding": m["rounding"]} if m.get("rounding", "nearest") != "nearest" else {}
         return key | {"recurrence_hash": recurrence["hash"] if recurrence else ""}
 
     @property

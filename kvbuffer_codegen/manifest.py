@@ -278,5 +278,6 @@ _MANIFEST = _object(
         "resources": _map(_IDENTIFIER, _integer(0)),
         "files": _map(_FILE, _SHA256, 1),
         "evidence": _list(EVIDENCE),
-    }
+    },
+    {"rounding": _one_of("nearest", "stochastic")},
 )

@@ -13,6 +13,7 @@ from tilelang.language.eager.builder import Builder
 
 from kvbuffer_codegen.ir import expr as ex
 from kvbuffer_codegen.ir.forms import STATES, KernelSpec
+from kvbuffer_codegen.ir.philox import MULTIPLIERS, WEYL
 from kvbuffer_codegen.ir.signature import BASE, FAULT, FAULT_SLOT, ScalarArg, TensorArg, signature
 from kvbuffer_codegen.ir.storage import FORMATS, HALF, LARGEST
 
@@ -223,3 +224,17 @@ def decoded(code: Any, dtype: str) -> Any:
     small = T.reinterpret(T.cast(T.cast(size, "int32"), "float32") * T.float32(2.0**-9), "uint32")
     normal = (size << T.uint32(20)) + T.uint32(120 << 23)
     return T.reinterpret(T.Select(size < 8, small, normal) | ((bits & T.uint32(0x80)) << T.uint32(24)), "float32")
+
+
+def philox_round(x: list[Any], seed: Any, i: int) -> list[Any]:
+    """Round ``i`` of Philox 4x32 on four uint32 words under the key (seed, 0)."""
+    keys = T.cast(seed, "uint32") + T.uint32(i * WEYL[0] % 2**32), T.uint32(i * WEYL[1] % 2**32)
+    a, b = (T.cast(word, "uint64") * T.uint64(m) for word, m in zip((x[0], x[2]), MULTIPLIERS, strict=True))
+    high_a, high_b = (T.cast(product >> T.uint64(32), "uint32") for product in (a, b))
+    return [high_b ^ x[1] ^ keys[0], T.cast(b, "uint32"), high_a ^ x[3] ^ keys[1], T.cast(a, "uint32")]
+
+
+def offset_of(word: Any, dtype: str) -> Any:
+    """What stochastic rounding to ``dtype`` adds, from a random word: in [0, 1)."""
+    bits = FORMATS[dtype].random
+    return T.cast(T.cast(word >> T.uint32(32 - bits), "int32"), "float32") * T.float32(2.0**-bits)

@@ -27,6 +27,7 @@ from tvm.script.ir_builder import IRBuilder
 
 from kvbuffer_codegen.ir.expr import Expr
 from kvbuffer_codegen.ir.forms import KernelSpec
+from kvbuffer_codegen.ir.philox import WORDS
 from kvbuffer_codegen.ir.records import Field
 from kvbuffer_codegen.schedules import common
 from kvbuffer_codegen.schedules.space import CpuSchedule
@@ -125,6 +126,11 @@ class Cell:
             )
             for i in range(len(self.layout.rights))
         ]
+        if self.spec.stochastic:
+            self.random_groups = -(-self.width // WORDS)
+            self.random = [_local(f"random{i}", (WORDS, self.random_groups), "uint32") for i in range(2)]
+            self.offsets = _floats("offsets", self.random_groups * WORDS)
+            self.writes_before, self.seed = _local("writes_before", (1,), "int32"), _local("seed", (1,), "int32")
         if self.spec.scaled:
             self.row_scale, self.row_inverse = _floats("row_scale", V), _floats("row_inverse", V)
             self.channel_scale, self.channel_inverse = _floats("channel_scale", K), _floats("channel_inverse", K)
@@ -200,8 +206,11 @@ class Cell:
         """Items that fill a cache line."""
         return CACHE_LINE // _bytes(tensor)
 
-    def rounded(self, value: Any) -> Any:
-        """``value`` as the state holds it: saturated, then rounded to nearest."""
+    def rounded(self, value: Any, x: Any) -> Any:
+        """``value``, a buffer element, as the state holds it: saturated, rounded to nearest, or by the offset of place
+        ``x`` of its line."""
+        if self.spec.stochastic:
+            return T.cast(common.on_grid(value, self.spec.state, self.offsets[x]), self.spec.state)
         return T.cast(common.saturated(value, self.spec.state), self.spec.state)
 
     def field_at(self, f: Field, x: Any) -> tuple[Any, ...]:

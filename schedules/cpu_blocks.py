@@ -8,6 +8,7 @@ import tilelang.language as T
 
 from kvbuffer_codegen.schedules import common
 from kvbuffer_codegen.schedules.cpu import TOGETHER, byte_offset
+from kvbuffer_codegen.schedules.cpu_random import draw
 
 # -- tokens ----------------------------------------------------------------------------------------------------------
 
@@ -292,8 +293,10 @@ def fold(c: Any) -> None:
 @T.macro
 def store_line(c: Any, i: Any, line: Any) -> None:
     """The state's line = total[i], rounded; total[i] = what was stored."""
+    if c.spec.stochastic:
+        draw(c, line)
     for x in T.serial(c.width):
-        c.arguments.state[c.state_at(line, x)] = c.rounded(c.total[i, x])
+        c.arguments.state[c.state_at(line, x)] = c.rounded(c.total[i, x], x)
     for x in T.serial(c.width):
         c.total[i, x] = c.state(line, x)
 
@@ -322,8 +325,10 @@ def update(c: Any) -> None:
         else:
             for x in T.serial(c.width):
                 c.total[0, x] = c.written(line, x)
+        if c.spec.stochastic:
+            draw(c, line)
         for x in T.serial(c.width):
-            c.arguments.state[c.state_at(line, x)] = c.rounded(c.total[0, x])
+            c.arguments.state[c.state_at(line, x)] = c.rounded(c.total[0, x], x)
 
 
 # -- what comes out --------------------------------------------------------------------------------------------------

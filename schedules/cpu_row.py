@@ -7,7 +7,7 @@ from typing import Any
 import tilelang.language as T
 from tilelang import tvm
 
-from kvbuffer_codegen.ir.signature import BASE, COUNT, FAULT, FAULT_LENGTH, KV_ONLY, SKIPPED, WINDOW
+from kvbuffer_codegen.ir.signature import BASE, COUNT, FAULT, FAULT_LENGTH, KV_ONLY, SKIPPED, WINDOW, WRITES
 from kvbuffer_codegen.schedules import common
 from kvbuffer_codegen.schedules.cpu import Cell
 
@@ -36,6 +36,9 @@ def find_row(c: Any) -> None:
     if c.valid[0] == 1:
         c.n[0] = T.min(a.cursors[COUNT, c.slot[0]], c.capacity)
         c.base[0] = a.cursors[BASE, c.slot[0]]
+        if c.spec.stochastic:
+            c.writes_before[0] = a.cursors[WRITES, c.slot[0]]
+            c.seed[0] = a.cursors[WRITES, a.P]
         if c.spec.kv_only > 0:
             c.fresh[0] = a.cursors[KV_ONLY, c.slot[0]]
     elif first_cell(c):

@@ -10,6 +10,7 @@ from kvbuffer_codegen.ir.storage import FORMATS, LEAST_SCALE
 from kvbuffer_codegen.schedules import common
 from kvbuffer_codegen.schedules.cpu import Cell
 from kvbuffer_codegen.schedules.cpu_blocks import clear_reads
+from kvbuffer_codegen.schedules.cpu_random import draw
 
 
 @T.macro
@@ -110,8 +111,10 @@ def store_tile(c: Any) -> None:
     for line in T.serial(c.lines):
         for x in T.serial(c.width):
             c.tile[line, x] = c.tile[line, x] * c.row_inverse[c.channels(line, x)[0]]
+        if c.spec.stochastic:
+            draw(c, line)
         for x in T.serial(c.width):
-            c.tile[line, x] = common.on_grid(c.tile[line, x], c.spec.state)
+            c.tile[line, x] = common.on_grid(c.tile[line, x], c.spec.state, c.offsets[x] if c.spec.stochastic else None)
         for x in T.serial(c.width):
             c.arguments.state[c.state_at(line, x)] = common.encoded(c.tile[line, x], c.spec.state)
     for v in T.serial(c.V):

@@ -78,6 +78,8 @@ def tokens(c: Any) -> None:
             fold_scaled(c)
         else:
             fold(c)
+        if c.spec.stochastic:
+            c.writes_before[0] = c.writes_before[0] + 1
     else:
         clear_reads(c)
         if c.blank[0] == 0:

@@ -16,6 +16,7 @@ from kvbuffer_codegen.ir.signature import (
     KV_ONLY,
     SKIPPED,
     WINDOW,
+    WRITES,
 )
 from kvbuffer_codegen.schedules import Program, common
 from kvbuffer_codegen.schedules.space import CpuSchedule, TargetLike
@@ -76,6 +77,7 @@ def advance_row(a: Any, row: Any, slot: Any) -> None:
         a.cursors[COUNT, slot[0]] = a.cursors[COUNT, slot[0]] + 1
     if a.form == ADVANCE_FORMS["step"]:
         a.cursors[KV_ONLY, slot[0]] = 0
+        count_write(a, slot[0])
 
 
 @T.macro
@@ -112,3 +114,10 @@ def apply_fold(a: Any, slot: Any, folds: Any) -> None:
         a.cursors[BASE, slot] = common.record_row(a.cursors[BASE, slot], a.cursors[COUNT, slot], a.ring)
         a.cursors[COUNT, slot] = 0
         a.cursors[KV_ONLY, slot] = 0
+        count_write(a, slot)
+
+
+@T.macro
+def count_write(a: Any, slot: Any) -> None:
+    if int(a.cursors.shape[0]) > WRITES:
+        a.cursors[WRITES, slot] = a.cursors[WRITES, slot] + 1

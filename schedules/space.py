@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, Protocol, Self
 
 from kvbuffer_codegen.ir.forms import KernelSpec
+from kvbuffer_codegen.ir.philox import WORDS
 
 CURSOR_FORMS = ("advance", "commit")
 
@@ -108,6 +109,8 @@ class CpuSchedule(Schedule):
             return False
         if spec.scaled and self.splits > 1:  # a channel's scale is a maximum over all of V
             return False
+        if spec.stochastic and spec.layout == "KV" and self.splits > 1 and spec.V // self.splits % WORDS:
+            return False  # random numbers come in blocks of neighbours
         streamed = spec.V // self.splits if spec.layout == "VK" else spec.K
         return streamed % self.rows == 0
 

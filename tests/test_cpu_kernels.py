@@ -371,6 +371,22 @@ def test_scaled_state(form: str, state: str, layout: str) -> None:
     Case(spec(form, io="bfloat16", state=state, layout=layout, kv_only=8), B=8).run()
 
 
+@pytest.mark.parametrize(
+    ("form", "state", "layout"), [("decode", "float16", "KV"), ("step", "bfloat16", "VK"), ("decode", "int8", "VK")]
+)
+def test_stochastic_rounding(form: str, state: str, layout: str) -> None:
+    """Bit for bit what the model draws for slot, head, element and write, up to what float32 moves across a step."""
+    Case(spec(form, io="bfloat16", state=state, layout=layout, kv_only=8, rounding="stochastic"), B=8).run()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("state", ["bfloat16", "float16", "int8", "float8_e4m3fn"])
+@pytest.mark.parametrize(("form", "layout"), list(itertools.product(RECURRENT, ["VK", "KV"])))
+def test_stochastic_rounding_of_every_form(form: str, layout: str, state: str) -> None:
+    for recurrence in EVERY[:2]:
+        Case(spec(form, recurrence, state=state, layout=layout, K=20, V=12, rounding="stochastic")).run()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("recurrence", EVERY, ids=lambda r: r.name)
 @pytest.mark.parametrize(("form", "layout"), list(itertools.product(RECURRENT, ["VK", "KV"])))

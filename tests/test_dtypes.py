@@ -12,12 +12,12 @@ from runtime_kit import Streams, error, make_pool
 
 from kvbuffer_codegen import checking
 from kvbuffer_codegen.autotune.cases import Case
-from kvbuffer_codegen.ir import cost, oracle, storage
-from kvbuffer_codegen.ir.forms import FORMS, KernelSpec
+from kvbuffer_codegen.ir import cost, oracle, philox, storage
+from kvbuffer_codegen.ir.forms import FORMS, KernelSpec, cursor_spec
 from kvbuffer_codegen.ir.forms_numpy import Row, StoredRow
 from kvbuffer_codegen.ir.recurrences import gated_delta_rule
 from kvbuffer_codegen.runtime.reference import ReferenceKernel
-from kvbuffer_codegen.runtime.storage import on_grid, stored, values
+from kvbuffer_codegen.runtime.storage import offsets, on_grid, stored, values
 
 pytestmark = [pytest.mark.filterwarnings("ignore:No .* kernel"), pytest.mark.usefixtures("one_thread")]
 TOKEN_FORMS = [name for name, form in FORMS.items() if not form.cursors_only]
@@ -240,3 +240,99 @@ def test_scaled_states_saturate(backend: str, state: str) -> None:
     assert torch.isfinite(kept).all()
     assert kept.abs().max() > 1e36
     assert not kept[:, :, 7].any()
+
+
+# -- stochastic rounding ---------------------------------------------------------------------------------------------
+
+NARROW = ("bfloat16", "float16", *SCALED)
+
+
+def test_philox_is_the_published_one() -> None:
+    """Known answers of Random123's philox4x32-10."""
+    for value, words in (
+        (0, [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]),
+        (0xFFFFFFFF, [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]),
+    ):
+        assert [int(w) for w in philox.philox([value] * 4, (value, value))] == words
+
+
+@pytest.mark.parametrize("state", NARROW)
+def test_torch_draws_as_numpy_does(state: str) -> None:
+    for layout, seed in (("VK", 7), ("KV", -3)):
+        spec = spec_of("decode", state=state, layout=layout, K=18, V=6, rounding="stochastic")
+        writes = torch.tensor([0, 5, 2**31 - 1], dtype=torch.int32)
+        made = offsets(spec, 3, writes, torch.tensor(seed, dtype=torch.int32))
+        for b, n in enumerate(writes.tolist()):
+            assert np.array_equal(made[b].numpy(), philox.offsets(state, layout, (3, 6, 18), seed, n))
+
+
+@pytest.mark.parametrize("state", NARROW)
+def test_stochastic_rounding_has_no_bias(state: str) -> None:
+    """A tile written 4,000 times: the mean is the tile to within five standard errors of the worst of 288 elements,
+    where rounding to nearest is off by a fixed part of a step; what the format has stays what it is."""
+    tile = np.random.default_rng(0).uniform(0.5, 1.0, (1, 12, 24))
+    count, nearest = 4000, storage.stored(tile, state)
+    drawn = [storage.stored(tile, state, philox.offsets(state, "VK", (1, 12, 24), 3, n)) for n in range(count)]
+    step = np.ptp(drawn, axis=0)
+    fraction = np.abs(nearest - tile) / np.where(step > 0, step, 1)
+    error = np.abs(np.mean(drawn, axis=0) - tile) / np.where(step > 0, step, 1)
+    spread = np.sqrt(np.clip(fraction * (1 - fraction), 1e-4, None) / count)
+    assert np.all(error < 5 * spread + 2.0**-12)
+    assert np.mean(fraction) > 10 * np.mean(error)
+    assert np.all(step > 0) or state in SCALED, "the largest of an 8-bit row is exact"
+    if state not in SCALED:
+        assert np.array_equal(storage.stored(nearest, state, drawn[0] * 0 + 1 - 2.0**-13), nearest)
+
+
+@pytest.mark.parametrize("state", NARROW)
+@pytest.mark.parametrize("form", TOKEN_FORMS)
+def test_stochastic_rounding_in_the_reference(form: str, state: str) -> None:
+    for recurrence in EVERY[:3]:
+        spec = spec_of(form, recurrence, state=state, layout="KV" if form == "flush" else "VK", rounding="stochastic")
+        assert by_reference(spec, recurrence) == ""
+
+
+@pytest.mark.parametrize("form", ["advance", "commit"])
+def test_cursors_count_writes(form: str) -> None:
+    spec = cursor_spec(form, "stochastic")
+    assert checking.check_kernel(ReferenceKernel(spec, "cpu"), spec, seeds=6).reason == ""
+
+
+@pytest.mark.parametrize("state", ["int8"])
+def test_the_same_seed_gives_the_same_bits(backend: str, state: str) -> None:
+    """In another slot, batch and place in it, after whatever the slot was before; another seed gives others."""
+    states = torch.randn(2, 4, 16, 16, generator=torch.Generator().manual_seed(5))
+
+    def run(slot: int, batch: list[int], seed: int, rounding: str = "stochastic") -> Any:
+        pool = make_pool(state=state, io="bfloat16", rounding=rounding, seed=seed)
+        streams = Streams(pool, 1, 12, zero=True)
+        rows = torch.tensor(batch)
+        for start in (0, 4):  # a first life of the slot leaves nothing behind
+            pool.reset(batch)
+            pool.load(slot, states)
+            for t in range(start, 12):
+                for layer in range(2):
+                    given = streams.layer(layer, [(0, t) if s == slot else (-1, 0) for s in batch])
+                    given = {n: x if n in ("A_log", "dt_bias") else x.nan_to_num(1.0) for n, x in given.items()}
+                    getattr(pool, "step" if t == 9 else "decode")(layer, rows, **given)
+                pool.advance(rows)
+        pool.flush(rows)
+        return pool.materialize(slot)
+
+    wanted = run(0, [0], 11)
+    assert torch.equal(run(3, [1, 5, 3], 11), wanted)
+    other, nearest = run(0, [0], 12), run(0, [0], 11, "nearest")
+    assert not torch.equal(other, wanted)
+    assert 0 < (other - nearest).norm() / nearest.norm() < 0.1
+
+
+def test_rounding_arguments() -> None:
+    with pytest.raises(ValueError, match="rounding='up': accepted: nearest, stochastic"):
+        make_pool(rounding="up")
+    with pytest.raises(ValueError, match="rounding='stochastic': accepted: nearest for a float32 state"):
+        make_pool(rounding="stochastic")
+    with pytest.raises(ValueError, match="seed=4294967296; accepted: a whole number of 32 bits"):
+        make_pool(state="int8", rounding="stochastic", seed=2**32)
+    spec = spec_of("decode", state="int8", rounding="stochastic")
+    assert spec.key()["rounding"] == "stochastic"
+    assert spec.name != spec_of("decode", state="int8").name

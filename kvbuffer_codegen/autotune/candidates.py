@@ -43,6 +43,7 @@ def specs_of(
     kv_only: int = 0,
     layout: str = "VK",
     records: str = "exact",
+    rounding: str = "nearest",
 ) -> list[KernelSpec]:
     """One kernel per form, buffer length and (for verify) window. Raises ``ValueError`` naming what is out of range."""
     found = []
@@ -50,13 +51,13 @@ def specs_of(
         if form not in FORMS:
             raise ValueError(f"form={form!r}: accepted: {', '.join(FORMS)}")
         if FORMS[form].cursors_only:
-            found.append(cursor_spec(form))
+            found.append(cursor_spec(form, rounding))
             continue
         for buffer in buffers:
             for window in windows if FORMS[form].window else (0,):
                 ratio = heads[1] // heads[0]
                 common: dict[str, Any] = {"layout": layout, "buffer": buffer, "window": window, "kv_only": kv_only}
-                common |= {"records": records}
+                common |= {"records": records, "rounding": rounding}
                 found.append(KernelSpec(form, recurrence.normal_form, *dims, ratio, io, state, **common))
     return list(dict.fromkeys(found))
 

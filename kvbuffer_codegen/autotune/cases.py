@@ -24,7 +24,7 @@ from kvbuffer_codegen.ir.forms import FORMS, STATES, KernelSpec, ring_rows
 from kvbuffer_codegen.ir.forms_numpy import Row, Token
 from kvbuffer_codegen.ir.language import Argument, Recurrence
 from kvbuffer_codegen.ir.records import Field
-from kvbuffer_codegen.ir.signature import BASE, COUNT, KV_ONLY, SKIPPED, WINDOW
+from kvbuffer_codegen.ir.signature import BASE, COUNT, KV_ONLY, SKIPPED, WINDOW, WRITES, cursor_rows
 
 F64 = npt.NDArray[np.float64]
 Tensors = dict[str, Any]
@@ -247,9 +247,10 @@ class Case:
         made: Tensors = {name: torch.stack([layer[name] for layer in layers]) for name in layers[0]}
         if spec.form != "flush":
             made = {name: x[0] for name, x in made.items()}
-        cursors = torch.zeros((5, self.P + 1), dtype=torch.int32)
+        cursors = torch.zeros((cursor_rows(spec), self.P + 1), dtype=torch.int32)
+        cursors[WRITES:] = torch.arange(self.P + 1, dtype=torch.int32)
         for _, r in live:
-            cursors[:, r.slot] = torch.tensor([r.base, r.count, r.kv_only, 0, 0])
+            cursors[:WRITES, r.slot] = torch.tensor([r.base, r.count, r.kv_only, 0, 0])
         made |= {
             "cursors": cursors,
             "slots": torch.tensor([r.slot for r in self.rows], dtype=torch.int32),
@@ -362,12 +363,13 @@ class Case:
                 write(r.slot, states[0, b])
 
 
-def cursor_case(form: str, seed: int = 0) -> tuple[Tensors, torch.Tensor]:
+def cursor_case(spec: KernelSpec, seed: int = 0) -> tuple[Tensors, torch.Tensor]:
     """Arguments of a call of ``advance`` or ``commit``, and the cursors that it must leave."""
-    L, C, R = 5, 7, 11
+    form, L, C, R = spec.form, 5, 7, 11
     rng = np.random.default_rng(seed)
     P, B = 12, 14
-    cursors = torch.zeros((5, P + 1), dtype=torch.int32)
+    cursors = torch.zeros((cursor_rows(spec), P + 1), dtype=torch.int32)
+    cursors[WRITES:] = torch.arange(P + 1, dtype=torch.int32)
     cursors[BASE, :P] = torch.from_numpy(rng.integers(0, R, P).astype(np.int32))
     cursors[KV_ONLY, :P] = torch.from_numpy(rng.integers(0, 2, P).astype(np.int32))
     capacity = [C if cursors[KV_ONLY, p] else L for p in range(P)]
@@ -392,14 +394,15 @@ def cursor_case(form: str, seed: int = 0) -> tuple[Tensors, torch.Tensor]:
 
 def _moved(form: str, column: list[int], given: Tensors, b: int) -> list[int]:
     """A slot's cursors after the call, by the rules of docs/architecture.md."""
-    base, count, flag, window, fault = column
+    base, count, flag, window, fault, *writes = column
     capacity = given["kv_only"] if flag else given["buffer"]
     tokens, pending = (window, False) if form == "commit" else ((1, 0, 0)[given["form"]], given["form"] > 0)
     added = int(given["accepted"][b]) if form == "commit" else tokens
     if window == SKIPPED or (form == "commit" and window == 0):
-        return [base, count, flag, 0, fault]
+        return [base, count, flag, 0, fault, *writes]
     if count and (pending or count + tokens > capacity):
         base, count, flag = (base + count) % given["ring"], 0, 0
+        writes = [n + 1 for n in writes]
     if form == "advance" and given["form"] == 1:
-        flag = 0
-    return [base, count + added, flag, 0, fault]
+        flag, writes = 0, [n + 1 for n in writes]
+    return [base, count + added, flag, 0, fault, *writes]

@@ -28,7 +28,7 @@ def spec_to_json(spec: KernelSpec) -> Job:
 
 def spec_from_json(data: Mapping[str, Any]) -> KernelSpec:
     if FORMS[data["form"]].cursors_only:
-        return cursor_spec(data["form"])
+        return cursor_spec(data["form"], data.get("rounding", "nearest"))
     values = {name: value for name, value in data.items() if name != "normal_form"}
     return KernelSpec(recurrence=NormalForm.from_dict(data["normal_form"]), **values)
 

@@ -123,6 +123,7 @@ def tune(
     kv_only: int = 0,
     layout: str = "VK",
     records: str = "exact",
+    rounding: str = "nearest",
     batches: Sequence[int] = (4,),
     target: str = "cpu",
     budget_s: float | None = None,
@@ -155,7 +156,7 @@ def tune(
     pairs = [heads] if isinstance(heads[0], int) else list(heads)
     points = points_of(pairs, batches)  # type: ignore[arg-type]
     options: dict[str, Any] = {"dims": dims, "io": io, "state": state, "buffers": buffers, "windows": windows}
-    options |= {"layout": layout, "records": records}
+    options |= {"layout": layout, "records": records, "rounding": rounding}
     specs = specs_of(loaded, forms, heads=pairs[0], kv_only=kv_only, **options)  # type: ignore[arg-type]
     chosen_target = target_named(target)
     find_compiler(chosen_target)

@@ -22,9 +22,9 @@ import torch
 from kvbuffer_codegen.autotune.cases import DTYPES, SCALES, Stream, Tensors, tile_tensors
 from kvbuffer_codegen.autotune.cases import Plan as RowPlan
 from kvbuffer_codegen.ir import cost
-from kvbuffer_codegen.ir.forms import FORMS, KernelSpec, cursor_spec, ring_rows
+from kvbuffer_codegen.ir.forms import FORMS, KernelSpec, ring_rows
 from kvbuffer_codegen.ir.language import Recurrence
-from kvbuffer_codegen.ir.signature import BASE, COUNT, WINDOW, signature
+from kvbuffer_codegen.ir.signature import BASE, COUNT, WINDOW, cursor_rows, signature
 
 CACHE_MULTIPLE = 2
 CURSOR_SLOTS = 4096
@@ -74,7 +74,7 @@ def make_workload(spec: KernelSpec, recurrence: Recurrence | None, rows: int, H:
     repeated.
     """
     if recurrence is None:
-        return _cursor_workload(spec.form, rows, device)
+        return _cursor_workload(spec, rows, device)
     HV, groups = H * spec.ratio, groups_of(spec, rows, H, device)
     P = groups * rows
     occupancies = cycle(spec)
@@ -107,7 +107,7 @@ def pass_bytes(spec: KernelSpec, rows: int, H: int, phases: int, device: torch.d
 def _cursors(spec: KernelSpec, P: int, phase: int, device: torch.device) -> torch.Tensor:
     """Slot p is at place (p + phase) of the cycle."""
     occupancies = cycle(spec)
-    made = torch.zeros((5, P + 1), dtype=torch.int32)
+    made = torch.zeros((cursor_rows(spec), P + 1), dtype=torch.int32)
     counts = torch.tensor([occupancies[(p + phase) % len(occupancies)] for p in range(P)])
     made[COUNT, :P] = counts
     made[BASE, :P] = torch.arange(P) % _ring(spec)
@@ -155,9 +155,8 @@ def _inputs(spec: KernelSpec, rows: int, H: int, device: torch.device) -> Tensor
     return made
 
 
-def _cursor_workload(form: str, rows: int, device: torch.device) -> Workload:
-    spec = cursor_spec(form)
-    cursors = torch.zeros((5, CURSOR_SLOTS + 1), dtype=torch.int32, device=device)
+def _cursor_workload(spec: KernelSpec, rows: int, device: torch.device) -> Workload:
+    cursors = torch.zeros((cursor_rows(spec), CURSOR_SLOTS + 1), dtype=torch.int32, device=device)
     cursors[WINDOW] = 4
     groups = min(CURSOR_SLOTS // rows, MAX_GROUPS)
     slots = torch.randperm(CURSOR_SLOTS, generator=torch.Generator().manual_seed(0)).int().to(device)

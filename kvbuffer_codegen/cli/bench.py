@@ -96,6 +96,7 @@ def _kernel(spec: KernelSpec, shape: Shape, device: Any, batch: int) -> tuple[An
             kv_only=spec.kv_only,
             layout=spec.layout,
             records=spec.records,
+            rounding=spec.rounding,
         )
     except (dispatcher.MissingKernelError, PolicyError) as error:
         raise CommandError(one_line(error), FAILED) from None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kvbuffer_codegen.ir.forms import DTYPES, STATES, KernelSpec
+from kvbuffer_codegen.ir.forms import DTYPES, ROUNDINGS, STATES, KernelSpec
 from kvbuffer_codegen.ir.language import Recurrence
 from kvbuffer_codegen.ir.models import MODELS, ModelShape
 from kvbuffer_codegen.ir.records import RECORDS
@@ -43,6 +43,7 @@ class Shape:
     state: str
     layout: str
     records: str = "exact"
+    rounding: str = "nearest"
 
     @property
     def H(self) -> int:
@@ -75,6 +76,9 @@ def add_shape_arguments(parser: argparse.ArgumentParser, several: bool = False) 
     group.add_argument(
         "--records", choices=RECORDS, default="exact", help="how the ring holds left vectors (default exact)"
     )
+    group.add_argument(
+        "--rounding", choices=ROUNDINGS, default="nearest", help="how folds round the state (default nearest)"
+    )
     group.add_argument("--layout", choices=("VK", "KV"), default="VK", help="order of a state tile's axes (default VK)")
 
 
@@ -104,7 +108,19 @@ def shape_of(args: argparse.Namespace, recurrence: str | None = None) -> Shape:
     if shards[0][1] % shards[0][0]:
         H, HV = shards[0]
         raise CommandError(f"--heads {H},{HV}: accepted: value heads that are a multiple of the key heads")
-    return Shape(loaded, source, model.layers, shards, K, V, args.io or model.io, args.state, args.layout, args.records)
+    return Shape(
+        loaded,
+        source,
+        model.layers,
+        shards,
+        K,
+        V,
+        args.io or model.io,
+        args.state,
+        args.layout,
+        args.records,
+        args.rounding,
+    )
 
 
 def specs_of(
@@ -114,7 +130,7 @@ def specs_of(
     from kvbuffer_codegen.autotune import candidates
 
     size: dict[str, Any] = {"heads": (shape.H, shape.HV), "dims": (shape.K, shape.V), "layout": shape.layout}
-    size |= {"io": shape.io, "state": shape.state, "records": shape.records}
+    size |= {"io": shape.io, "state": shape.state, "records": shape.records, "rounding": shape.rounding}
     size |= {"buffers": buffers, "windows": windows, "kv_only": kv_only}
     try:
         return candidates.specs_of(shape.recurrence, forms, **size)

@@ -103,6 +103,7 @@ def run(args: argparse.Namespace) -> int:
                 state=shape.state,
                 layout=shape.layout,
                 records=shape.records,
+                rounding=shape.rounding,
                 buffers=args.buffer,
                 windows=args.window,
                 forms=args.form,

@@ -111,6 +111,7 @@ def manifest(
         "buffer": spec.buffer,
         "window": spec.window,
         "kv_only": spec.kv_only,
+        "rounding": spec.rounding,
         "target": _target(target, compiler),
         "arguments": [to_dict(a) for a in signature(spec)],
         "launch": {

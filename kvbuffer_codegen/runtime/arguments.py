@@ -31,12 +31,13 @@ def kernel_spec(
     kv_only: int = 0,
     layout: str = "VK",
     records: str = "exact",
+    rounding: str = "nearest",
 ) -> KernelSpec:
-    """The spec that the names of the public API describe; ``advance`` and ``commit`` need ``form`` alone. Raises
-    ``ValueError`` for what no kernel can be."""
-    words(form=form, layout=layout, records=records)
+    """The spec that the names of the public API describe; ``advance`` and ``commit`` need ``form`` and ``rounding``
+    alone. Raises ``ValueError`` for what no kernel can be."""
+    words(form=form, layout=layout, records=records, rounding=rounding)
     if form in FORMS and FORMS[form].cursors_only:
-        return cursor_spec(form)
+        return cursor_spec(form, rounding)
     H, HV = head_counts(heads)
     K, V = channel_counts(dims)
     return KernelSpec(
@@ -52,6 +53,7 @@ def kernel_spec(
         whole(buffer, "buffer"),
         whole(window, "window"),
         whole(kv_only, "kv_only"),
+        rounding,
     )
 
 

@@ -280,7 +280,7 @@ def _choices(spec: KernelSpec, machine: Device, rows: int, strict: bool, reasons
         for choice in index.choices:
             if choice.stale or choice.capability != machine.capability:
                 continue
-            if any(choice.key.get(name) != value for name, value in key.items()):
+            if any(choice.key.get(name) != value for name, value in {"rounding": None, **key}.items()):
                 continue
             untuned = choice.default and not choice.device
             level = 0 if choice.device == machine.name else 2 if untuned else 1
@@ -322,10 +322,12 @@ def _index(folder: Path, stamp: tuple[int, int, int] | None) -> Index:
 
 def _check_is(spec: KernelSpec, artifact: Artifact) -> None:
     """Raises ``ArtifactError`` unless the artifact is a kernel of ``spec``."""
-    key = spec.key()
-    for name, value in artifact.key.items():
-        if key[name] != value:
-            raise ArtifactError(f"{artifact.folder} is a kernel with {name}={value!r}; needed: {name}={key[name]!r}")
+    key, given = spec.key(), artifact.key
+    for name in {**key, **given}:
+        if key.get(name) != given.get(name):
+            raise ArtifactError(
+                f"{artifact.folder} is a kernel with {name}={given.get(name)!r}; needed: {name}={key.get(name)!r}"
+            )
 
 
 def portable_kernel(call: Call, reasons: list[str]) -> TritonKernel | None:
@@ -406,6 +408,7 @@ def tune_command(call: Call) -> str:
         name = spec.recurrence.name
         parts += [name if name in RECURRENCES else f"FILE.py:{name}", f"--heads {call.heads[0]},{call.heads[1]}"]
         parts += [f"--dims {spec.K},{spec.V} --io {spec.io} --state {spec.state} --layout {spec.layout}"]
+        parts += [f"--rounding {spec.rounding}"] if spec.stochastic else []
         parts += [f"--records {spec.records}"] if spec.records != "exact" else []
         parts += [f"--buffer {spec.buffer}"]
         parts += [f"--window {spec.window}"] if spec.window else []

@@ -106,6 +106,7 @@ def load_kernel(
     kv_only: int = 0,
     layout: str = "VK",
     records: str = "exact",
+    rounding: str = "nearest",
     batch: int = 1,
     device: torch.device | str = "cpu",
 ) -> Kernel | TritonKernel:
@@ -130,6 +131,7 @@ def load_kernel(
         "kv_only": kv_only,
         "layout": layout,
         "records": records,
+        "rounding": rounding,
     }
     found = dispatcher.find_kernel(device=device, batch=batch, **key)
     return load_artifact(found, device) if isinstance(found, Artifact) else found

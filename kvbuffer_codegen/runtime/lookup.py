@@ -44,7 +44,9 @@ class Lookup:
         self._forms: dict[int, str] = {}
 
     def spec(self, form: str, window: int = 0) -> KernelSpec:
-        return cursor_spec(form) if FORMS[form].cursors_only else KernelSpec(form, window=window, **self.fields)
+        if FORMS[form].cursors_only:
+            return cursor_spec(form, self.fields["rounding"])
+        return KernelSpec(form, window=window, **self.fields)
 
     @constant
     def kernel(self, form: str, batch: int, window: int = 0) -> str:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from kvbuffer_codegen.ir.forms import KernelSpec
-from kvbuffer_codegen.ir.signature import FAULT, FAULT_LENGTH, KV_ONLY, WINDOW
+from kvbuffer_codegen.ir.signature import FAULT, FAULT_LENGTH, KV_ONLY, WINDOW, WRITES, cursor_rows
 from kvbuffer_codegen.runtime.arguments import TORCH_DTYPES
 from kvbuffer_codegen.runtime.errors import shown
 from kvbuffer_codegen.runtime.reference import Tiles, note_strangers, put, rows_of, set_fault
@@ -17,8 +17,8 @@ from kvbuffer_codegen.runtime.storage import CHANNELS, ROWS, STATE, bits, stored
 
 class Memory:
     """State [layers, P, HV, V, K] (KV: [.., K, V]), an 8-bit one with scales [layers, P, HV, V] and [layers, P, HV, K],
-    one tensor per record field [layers, P, R, heads, (axis)], and int32 cursors [5, P + 1] (``ir.signature``), all on
-    ``device``.
+    one tensor per record field [layers, P, R, heads, (axis)], and int32 cursors [5 or 6, P + 1] (``ir.signature``), all
+    on ``device``. ``seed``: of stochastic rounding, int32.
 
     ``records``: the scales, then the record fields. ``layers[i]``: layer i's state and records, as kernels take them.
     Indices are int64 tensors on the device; one that is out of range writes nothing, and is recorded as a fault where
@@ -27,7 +27,14 @@ class Memory:
 
     @torch.inference_mode(False)  # tensors made in inference mode could not be written outside it
     def __init__(
-        self, spec: KernelSpec, layers: int, slots: int, heads: tuple[int, int], rows: int, device: torch.device
+        self,
+        spec: KernelSpec,
+        layers: int,
+        slots: int,
+        heads: tuple[int, int],
+        rows: int,
+        device: torch.device,
+        seed: int = 0,
     ):
         H, HV = heads
         tile = (spec.V, spec.K) if spec.layout == "VK" else (spec.K, spec.V)
@@ -45,7 +52,9 @@ class Memory:
             )
         self.by_slot = {STATE: self.state, **self.scales}
         self.records = [*self.scales.values(), *self.fields.values()]
-        self.cursors = torch.zeros(5, slots + 1, dtype=torch.int32, device=device)
+        self.cursors = torch.zeros(cursor_rows(spec), slots + 1, dtype=torch.int32, device=device)
+        if spec.stochastic:
+            self.cursors[WRITES, -1] = seed
         self.cursors[KV_ONLY, :-1] = int(spec.kv_only > 0)
         self.layers = [(self.state[i], [x[i] for x in self.records]) for i in range(layers)]
 
@@ -87,7 +96,7 @@ class Memory:
                 torch.zeros((), dtype=rows.dtype, device=rows.device).expand(len(slot), *rows.shape[1:]),
                 valid,
             )
-        cursors = torch.zeros(len(slot), 5, dtype=torch.int32, device=slot.device)
+        cursors = torch.zeros(len(slot), len(self.cursors), dtype=torch.int32, device=slot.device)
         cursors[:, KV_ONLY] = int(self.spec.kv_only > 0)
         put(self.cursors.T, (slot,), cursors, valid)
 
@@ -104,7 +113,12 @@ class Memory:
                 put(self.by_slot[name].transpose(0, 1), (slot,), x.transpose(0, 1), valid)
             else:
                 put(self.by_slot[name][layer], (slot,), x, valid)
-        put(self.cursors.T, (slot,), torch.zeros(len(slot), 5, dtype=torch.int32, device=slot.device), valid)
+        put(
+            self.cursors.T,
+            (slot,),
+            torch.zeros(len(slot), len(self.cursors), dtype=torch.int32, device=slot.device),
+            valid,
+        )
 
     def fork(self, sources: Tensor, targets: Tensor) -> None:
         """Copy state, ring and cursors, as they were before the call; a source with an open window copies nothing."""
@@ -116,7 +130,8 @@ class Memory:
         for tensor in (self.state, *self.records):
             rows = bits(tensor).transpose(0, 1)
             put(rows, (target,), rows[source], mask)
-        put(self.cursors[:FAULT].T, (target,), self.cursors[:FAULT, source].T, mask)
+        for kept in (self.cursors[:FAULT], self.cursors[WRITES:]):
+            put(kept.T, (target,), kept[:, source].T, mask)
 
     @torch.no_grad()
     def materialize(self, slots: Tensor, rings: Tensor, back: int, parameters: Mapping[str, Tensor]) -> Tensor:

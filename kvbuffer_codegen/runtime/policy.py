@@ -27,7 +27,7 @@ from kvbuffer_codegen.ir.forms import KernelSpec, cursor_spec
 
 VARIABLE = "KVBUFFER_CODEGEN_POLICY"
 FORM_CHOICES = ("auto", "decode", "step")
-_KEY_FIELDS = tuple(cursor_spec("advance").key())
+_KEY_FIELDS = tuple(cursor_spec("advance", "stochastic").key())
 
 
 class PolicyError(ValueError):
@@ -45,7 +45,11 @@ class Override:
     def holds(self, spec: KernelSpec, rows: int) -> bool:
         lo, hi = self.rows
         key = spec.key()
-        return lo <= rows and (hi is None or rows <= hi) and all(key[name] == value for name, value in self.key.items())
+        return (
+            lo <= rows
+            and (hi is None or rows <= hi)
+            and all(key.get(name, "nearest") == value for name, value in self.key.items())
+        )
 
 
 @dataclass(frozen=True)

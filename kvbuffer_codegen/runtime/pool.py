@@ -51,7 +51,9 @@ class Pool:
     recurrence: a name that ships, a ``Recurrence`` or a ``NormalForm``. heads: (H key heads, HV value heads). dims:
     (K, V). io: dtype of inputs and outputs (float32, bfloat16, float16). state: dtype of the stored state, one of
     these, or int8 or float8_e4m3fn with a float32 scale per value row and per key channel. records: "exact", or left
-    vectors of the buffer in bfloat16 ("bf16") or as two of them each ("hilo"). buffer: L, the records
+    vectors of the buffer in bfloat16 ("bf16") or as two of them each ("hilo"). rounding: "nearest", or "stochastic"
+    where folds and steps write a 16-bit or 8-bit state, by ``seed`` (32 bits) and how often a row was written since its
+    reset or load: the same seed and tokens give the same bits in any slot and batch. buffer: L, the records
     at which a row folds. max_window: most tokens of one verify. kv_only: C, 0 for none: rows start without a
     checkpoint and keep up to C records before their first fold. layout: "VK" or "KV", how states lie in memory;
     states given and returned are [.., HV, V, K] in either case. form: what :meth:`decode` runs, "auto", "decode" or
@@ -81,6 +83,8 @@ class Pool:
         kv_only: int = 0,
         layout: str = "VK",
         records: str = "exact",
+        rounding: str = "nearest",
+        seed: int = 0,
         device: torch.device | str | None = None,
         form: str = "auto",
         strict: bool = False,
@@ -105,7 +109,10 @@ class Pool:
             "layout": layout,
             "buffer": buffer,
             "kv_only": whole(kv_only, "kv_only"),
+            "rounding": rounding,
         }
+        if type(seed) is not int or not -(2**31) <= seed < 2**31:
+            raise ValueError(f"seed={seed!r}; accepted: a whole number of 32 bits, -2147483648 to 2147483647")
         flush = KernelSpec("flush", **fields)  # refuses what no kernel can be
         try:
             KernelSpec("verify", window=max_window, **fields)
@@ -116,7 +123,7 @@ class Pool:
         self.buffer, self.max_window, self.kv_only, self.debug = buffer, max_window, kv_only, debug
         self.rows = ring_rows(buffer, kv_only, max_window)
         self._lookup = Lookup(fields, self.device, self.heads, form, strict, batch_invariant)
-        self._memory = Memory(flush, layers, slots, self.heads, self.rows, self.device)
+        self._memory = Memory(flush, layers, slots, self.heads, self.rows, self.device, seed)
         self._cursors, self._layers = self._memory.cursors, self._memory.layers
         self._order = Order(layers)
         self._arguments = tuple(a.name for a in self.recurrence.arguments)

@@ -29,12 +29,13 @@ from kvbuffer_codegen.ir.signature import (
     KV_ONLY,
     SKIPPED,
     WINDOW,
+    WRITES,
     TensorArg,
     signature,
     to_dict,
 )
 from kvbuffer_codegen.runtime.plan import Plan
-from kvbuffer_codegen.runtime.storage import CHANNELS, ROWS, STATE, bits, stored, values
+from kvbuffer_codegen.runtime.storage import CHANNELS, ROWS, STATE, bits, offsets, stored, values
 
 
 class ReferenceKernel:
@@ -97,7 +98,7 @@ class ReferenceKernel:
             if FORMS[spec.form].appends:
                 tiles.append(record, i, live)
         if spec.form == "step":
-            tiles.store(stored(current, given[STATE].dtype), rows.valid)
+            tiles.store(tiles.stored(current, fold.int()), rows.valid)
         else:
             tiles.store(folded, fold)
 
@@ -188,6 +189,7 @@ def _advance(cursors: Tensor, slots: Tensor, form: int, buffer: int, kv_only: in
         fold &= count + 1 > torch.where(flag != 0, kv_only, buffer)
     flag = torch.zeros_like(flag) if form == ADVANCE_FORMS["step"] else flag
     _move(cursors, slot, valid, fold, (base, count, flag), appends, ring)
+    _count_writes(cursors, slot, valid, fold.int() + int(form == ADVANCE_FORMS["step"]))
 
 
 def _commit(cursors: Tensor, slots: Tensor, accepted: Tensor, buffer: int, kv_only: int, ring: int) -> None:
@@ -198,6 +200,7 @@ def _commit(cursors: Tensor, slots: Tensor, accepted: Tensor, buffer: int, kv_on
     set_fault(cursors, slot, valid & ~good, FAULT_ACCEPTED)
     fold = (count > 0) & (count + t > torch.where(flag != 0, kv_only, buffer))
     _move(cursors, slot, valid, fold, (base, count, flag), torch.where(good, accepted, 0), ring)
+    _count_writes(cursors, slot, valid, fold.int())
 
 
 def _move(
@@ -210,6 +213,11 @@ def _move(
     flag = torch.where(fold, 0, flag)
     new = torch.stack([base, count.int(), flag, torch.zeros_like(base)], dim=1)
     put(cursors[:FAULT].T, (slot,), new, valid)
+
+
+def _count_writes(cursors: Tensor, slot: Tensor, valid: Tensor, more: Tensor) -> None:
+    if len(cursors) > WRITES:
+        put(cursors[WRITES], (slot,), cursors[WRITES][slot] + more, valid)
 
 
 class Tiles:
@@ -234,7 +242,15 @@ class Tiles:
 
     def folded(self) -> dict[str, Tensor]:
         """The states with their records, as they are stored."""
-        return stored(self.exact, self.state.dtype)
+        return self.stored(self.exact)
+
+    def stored(self, states: Tensor, more: Tensor | int = 0) -> dict[str, Tensor]:
+        """``states`` as they are stored, ``more`` writes of this call before."""
+        writes = self.given["cursors"][WRITES] if self.spec.stochastic else None
+        if writes is None:
+            return stored(states, self.state.dtype)
+        offset = offsets(self.spec, self.HV, writes[self.rows.slot] + more, writes[-1])
+        return stored(states, self.state.dtype, offset)
 
     def store(self, states: Mapping[str, Tensor], mask: Tensor) -> None:
         for name, x in states.items():
