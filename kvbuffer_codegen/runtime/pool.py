@@ -93,7 +93,7 @@ class Pool:
     ) -> None:
         for name, number in (("layers", layers), ("slots", slots), ("buffer", buffer), ("max_window", max_window)):
             whole(number, name, 1)
-        words(layout=layout, records=records, form=form)
+        words(layout=layout, records=records, rounding=rounding, form=form)
         flags(strict=strict, batch_invariant=batch_invariant, debug=debug)
         self.heads = H, HV = head_counts(heads)
         self.dims = K, V = channel_counts(dims)
