@@ -37,9 +37,8 @@ def record_bytes(spec: KernelSpec, HV: int) -> float:
 def io_bytes(spec: KernelSpec, HV: int) -> float:
     """Inputs and output of a row's tokens (parameters, shared by all rows, are left out)."""
     assert spec.recurrence is not None
-    wide = {"K": spec.K, "V": spec.V, None: 1}
     per_head = sum(
-        (a.count or 1) * wide[a.axis] / (spec.ratio if a.heads == "key" else 1)
+        (a.count or 1) * spec.extent(a.axis) / (spec.ratio if a.heads == "key" else 1)
         for a in spec.recurrence.arguments
         if not a.parameter
     )

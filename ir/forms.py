@@ -21,10 +21,10 @@ from typing import Any
 from . import expr as ex
 from .expr import Expr
 from .normal_form import NormalForm
+from .records import DTYPES as DTYPES
 from .records import RECORDS, RecordLayout, record_layout
 
-#: Bytes of an item, by dtype of inputs and outputs; states may be 8-bit, with scales (``ir.storage``).
-DTYPES = {"float32": 4, "bfloat16": 2, "float16": 2}
+#: Bytes of an item of states that have scales (``ir.storage``).
 SCALED = {"int8": 1, "float8_e4m3fn": 1}
 STATES = {**DTYPES, **SCALED}
 ROUNDINGS = ("nearest", "stochastic")
@@ -225,6 +225,14 @@ class KernelSpec:
     def tokens(self) -> int:
         """Tokens a row brings at most: T of a verify window, 1 for step and decode, 0 for flush."""
         return self.window if self.form == "verify" else int(FORMS[self.form].tokens)
+
+    def extent(self, axis: str | None) -> int:
+        """Channels along "K" or "V"; 1 where there is no such axis."""
+        return {"K": self.K, "V": self.V, None: 1}[axis]
+
+    def wide(self, axis: str | None) -> tuple[int, ...]:
+        """The end of a tensor's shape: (K,), (V,) or nothing."""
+        return (self.extent(axis),) if axis else ()
 
     @property
     def history(self) -> int:

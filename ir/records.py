@@ -20,7 +20,8 @@ from .language import Argument
 if TYPE_CHECKING:
     from .forms import TokenProgram
 
-BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+#: Bytes of an item, by dtype of inputs, outputs and records.
+DTYPES = {"float32": 4, "bfloat16": 2, "float16": 2}
 RECORDS = ("exact", "bf16", "hilo")
 
 
@@ -38,7 +39,7 @@ class Field:
     def bytes(self, K: int, V: int, ratio: int, io: str) -> float:
         """Bytes a token and value head costs."""
         wide = {"K": K, "V": V, None: 1}[self.axis]
-        return wide * BYTES[self.stored(io)] / (ratio if self.heads == "key" else 1)
+        return wide * DTYPES[self.stored(io)] / (ratio if self.heads == "key" else 1)
 
     def stored(self, io: str) -> str:
         """The dtype in memory where inputs are ``io``."""
@@ -144,7 +145,7 @@ class _Builder:
         inputs = [n for n in ex.walk(vector) if n.op == "input" and n.axes and n.value[0] not in self.parameters]
         numbers = [n for n in ex.walk(vector) if not n.axes and n.op in ("scalar", "input") and not self.constant(n)]
         inputs_bytes = (
-            sum(self.K * BYTES[self.io] for _ in inputs)
+            sum(self.K * DTYPES[self.io] for _ in inputs)
             + 4 * len(numbers)
             + 4 * (scale is not None and not self.constant(scale))
         )

@@ -22,7 +22,11 @@ from kvbuffer_codegen.runtime import ArgumentError, KernelError, Pool, dispatche
 from kvbuffer_codegen.runtime.arguments import kernel_spec
 from kvbuffer_codegen.runtime.loader import load_artifact
 
-pytestmark = [pytest.mark.filterwarnings("ignore:No .* kernel"), pytest.mark.usefixtures("one_thread")]
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:No .* kernel"),
+    pytest.mark.filterwarnings("ignore:Defining your `__torch_function__`"),  # torch, of a class as a device
+    pytest.mark.usefixtures("one_thread"),
+]
 SLOTS = torch.tensor([0, 1])
 KEY: dict[str, Any] = {
     "form": "decode", "recurrence": "gated_delta_rule", "heads": (2, 4), "dims": (16, 16), "io": "float32", "buffer": 4,

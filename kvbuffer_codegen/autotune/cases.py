@@ -145,7 +145,7 @@ class Stream:
 
     def _draw(self, a: Argument, B: int, rng: np.random.Generator) -> F64:
         heads = (self.H if a.heads == "key" else self.HV) * (1 if a.parameter else B)
-        wide = ({"K": self.spec.K, "V": self.spec.V}[a.axis],) if a.axis else ()
+        wide = self.spec.wide(a.axis)
         lead = () if a.parameter else (self.tokens,)
         drawn = rng.standard_normal((*lead, *((a.count,) if a.count else ()), heads, *wide))
         drawn = decay_signs(self.recurrence).get(a.name, np.positive)(drawn)
@@ -172,7 +172,7 @@ class Stream:
         return row
 
     def _as_field(self, value: F64, f: Field) -> F64:
-        wide = ({"K": self.spec.K, "V": self.spec.V}[f.axis],) if f.axis else ()
+        wide = self.spec.wide(f.axis)
         B = len(self.rows)
         made = np.broadcast_to(value, (B * self.HV, *(wide or (1,)))).reshape(B, self.HV, *wide)
         return made[:, :: self.spec.ratio] if f.heads == "key" else made

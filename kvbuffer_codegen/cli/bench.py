@@ -13,8 +13,7 @@ from kvbuffer_codegen.cli.common import (
     FAILED,
     CommandError,
     Shape,
-    add_shape_arguments,
-    names,
+    add_kernel_arguments,
     numbers,
     one_line,
     positive,
@@ -45,14 +44,8 @@ COLUMNS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("recurrence", metavar="NAME", nargs="?", help="a shipped recurrence, or path.py:function")
-    add_shape_arguments(parser)
-    parser.add_argument("--form", type=names(FORMS), default=FORMS[:3], help=f"some of {','.join(FORMS)}")
-    parser.add_argument("--buffer", type=numbers, default=(16,), help="buffer lengths L (default 16)")
-    parser.add_argument("--window", type=numbers, default=(4,), help="verify windows T (default 4)")
-    parser.add_argument("--batch", type=numbers, default=(4,), help="batch sizes (default 4)")
-    parser.add_argument("--kv-only", type=int, default=0, help="kv_only capacity C (default 0: none)")
-    parser.add_argument("--target", help="cpu, sm_90a, ... (default: the GPU that is here, or cpu)")
+    add_kernel_arguments(parser, FORMS, FORMS[:3])
+    parser.add_argument("--batch", type=numbers, default=(4,), help="batch sizes, as 1,4,16 (default 4)")
     parser.add_argument(
         "--repeats", type=positive, default=7, help="passes over the cycle; the median counts (default 7)"
     )

@@ -11,9 +11,7 @@ from kvbuffer_codegen.cli.common import (
     DONE,
     FAILED,
     CommandError,
-    add_shape_arguments,
-    names,
-    numbers,
+    add_kernel_arguments,
     one_line,
     positive,
     print_json,
@@ -35,16 +33,10 @@ TRITON = "triton"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("recurrence", metavar="NAME", nargs="?", help="a shipped recurrence, or path.py:function")
-    add_shape_arguments(parser)
-    parser.add_argument("--form", type=names(FORMS), default=tuple(FORMS), help=f"one or several of {','.join(FORMS)}")
-    parser.add_argument("--buffer", type=numbers, default=(16,), help="buffer lengths L (default 16)")
-    parser.add_argument("--window", type=numbers, default=(4,), help="verify windows T (default 4)")
-    parser.add_argument("--kv-only", type=int, default=0, help="kv_only capacity C (default 0: none)")
-    parser.add_argument(
-        "--target",
-        help="cpu, sm_90a, ... (default: the GPU that is here, or cpu); triton: portable kernels of any size, without "
-        "NAME those of all recurrences that ship",
+    add_kernel_arguments(
+        parser,
+        tuple(FORMS),
+        target="; triton: portable kernels of any size, without NAME those of all recurrences that ship",
     )
     parser.add_argument("--schedule", type=positive, metavar="N", help="the N-th legal schedule instead of the default")
     parser.add_argument("--emit", choices=EMIT, help="print this level of one kernel instead of building")

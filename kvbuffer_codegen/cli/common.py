@@ -54,6 +54,28 @@ class Shape:
         return self.shards[0][1]
 
 
+def add_kernel_arguments(
+    parser: argparse.ArgumentParser,
+    forms: Sequence[str],
+    default: Sequence[str] | None = None,
+    several: bool = False,
+    target: str = "",
+) -> None:
+    """Which kernels: recurrence, shape, forms (default: all), lengths, target. ``several``: --tp may list several;
+    ``target``: what else --target may be."""
+    parser.add_argument(
+        "recurrence", metavar="NAME", nargs="?", help="a shipped recurrence, or path.py:function (default: the model's)"
+    )
+    add_shape_arguments(parser, several)
+    default = tuple(forms if default is None else default)
+    text = f"one or several of {','.join(forms)} (default: {'all' if default == tuple(forms) else ','.join(default)})"
+    parser.add_argument("--form", type=names(forms), default=default, help=text)
+    parser.add_argument("--buffer", type=numbers, default=(16,), help="buffer lengths L, as 8,16 (default 16)")
+    parser.add_argument("--window", type=numbers, default=(4,), help="verify windows T, as 2,4 (default 4)")
+    parser.add_argument("--kv-only", type=int, default=0, help="kv_only capacity C (default 0: none)")
+    parser.add_argument("--target", help=f"cpu, sm_90a, ... (default: the GPU that is here, or cpu){target}")
+
+
 def add_shape_arguments(parser: argparse.ArgumentParser, several: bool = False) -> None:
     """--model or --heads and --dims, and the dtypes; ``several``: --tp may list several."""
     group = parser.add_argument_group("shape")

@@ -11,8 +11,7 @@ from kvbuffer_codegen.cli.common import (
     DONE,
     FAILED,
     CommandError,
-    add_shape_arguments,
-    names,
+    add_kernel_arguments,
     numbers,
     one_line,
     positive,
@@ -50,18 +49,8 @@ GPU_READ = 3e12  #: bytes a second, where a GPU's plan is made on a machine with
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "recurrence", metavar="NAME", nargs="?", help="a shipped recurrence, or path.py:function (default: the model's)"
-    )
-    add_shape_arguments(parser, several=True)
-    parser.add_argument(
-        "--form", type=names(FORMS), default=tuple(FORMS), help=f"one or several of {','.join(FORMS)} (default: all)"
-    )
-    parser.add_argument("--buffer", type=numbers, default=(16,), help="buffer lengths L, as 8,16 (default 16)")
-    parser.add_argument("--window", type=numbers, default=(4,), help="verify windows T, as 2,4 (default 4)")
+    add_kernel_arguments(parser, tuple(FORMS), several=True)
     parser.add_argument("--batch", type=numbers, default=(4,), help="batch sizes that are timed, as 1,4,16 (default 4)")
-    parser.add_argument("--kv-only", type=int, default=0, help="kv_only capacity C (default 0: none)")
-    parser.add_argument("--target", help="cpu, sm_90a, ... (default: the GPU that is here, or cpu)")
     parser.add_argument("--budget", type=seconds, help="stop in time: 90s, 20m, 2h (default: a minute a search)")
     parser.add_argument(
         "--candidates", type=positive, metavar="N", help="try at most N schedules a search (default: all)"

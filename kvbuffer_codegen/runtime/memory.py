@@ -46,10 +46,8 @@ class Memory:
         for f in spec.record_layout.fields:
             shape = (layers, slots, rows, H if f.heads == "key" else HV)
             dtype = TORCH_DTYPES[f.stored(spec.io)]
-            wide = {"K": spec.K, "V": spec.V, None: 0}[f.axis]
-            self.fields[f.name] = (
-                _padded((*shape, wide), dtype, device) if wide else torch.zeros(shape, dtype=dtype, device=device)
-            )
+            make = _padded if f.axis else _zeros
+            self.fields[f.name] = make((*shape, *spec.wide(f.axis)), dtype, device)
         self.by_slot = {STATE: self.state, **self.scales}
         self.records = [*self.scales.values(), *self.fields.values()]
         self.cursors = torch.zeros(cursor_rows(spec), slots + 1, dtype=torch.int32, device=device)
@@ -162,6 +160,10 @@ class Memory:
                 note_strangers(self.cursors, index, ~inside & (index != -1))
             valid &= inside
         return torch.where(valid, slots, 0), torch.where(valid, rings, 0), valid
+
+
+def _zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    return torch.zeros(shape, dtype=dtype, device=device)
 
 
 def _padded(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:

@@ -15,10 +15,11 @@ import torch
 
 from kvbuffer_codegen.artifact import ArtifactError
 from kvbuffer_codegen.expressions import ExpressionError, Program, evaluate, names, parse
+from kvbuffer_codegen.ir.forms import STATES
 from kvbuffer_codegen.manifest import Manifest, symbols
 from kvbuffer_codegen.runtime.errors import ArgumentError
 
-ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "int32": 4, "int64": 8, "int8": 1, "float8_e4m3fn": 1}
+ITEM_BYTES = {**STATES, "int32": 4, "int64": 8}
 INT32 = range(-(2**31), 2**31)
 GRID_LIMITS = {"cpu": (2**63 - 1,) * 3, "cuda": (2**31 - 1, 65535, 65535)}
 

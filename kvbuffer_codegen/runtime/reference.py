@@ -348,8 +348,7 @@ class Tiles:
         return x.repeat_interleave(self.spec.ratio, dim=-2) if heads == "key" else x
 
     def _as_field(self, x: Tensor, heads: str, axis: str | None) -> Tensor:
-        width = {"K": self.spec.K, "V": self.spec.V, None: 1}[axis]
-        x = x.expand(len(self.rows.slot), self.HV, width)
+        x = x.expand(len(self.rows.slot), self.HV, self.spec.extent(axis))
         x = x[:, :: self.spec.ratio] if heads == "key" else x
         return x if axis else x.squeeze(-1)
 
