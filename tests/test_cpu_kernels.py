@@ -393,3 +393,23 @@ def test_stochastic_rounding_of_every_form(form: str, layout: str, state: str) -
 def test_scaled_state_of_the_family(recurrence: Any, form: str, layout: str) -> None:
     for state, io in (("int8", "float16"), ("float8_e4m3fn", "float32")):
         Case(spec(form, recurrence, state=state, layout=layout, io=io, records="hilo", K=20, V=12)).run()
+
+
+@pytest.mark.parametrize("form", ["decode", "verify"])
+def test_more_value_head_rows_than_16_bits_count(form: str) -> None:
+    """Rows behind so much padding that B x HV passes 65,536: the same bits as without it."""
+    small, large = (Case(spec(form, ratio=8, io="bfloat16", window=2 * (form == "verify")), B=5) for _ in range(2))
+    padding = 65536 // small.HV + 1
+    for a in large.arguments:
+        if a.shape[0] == "B":
+            x = large.given[a.name]
+            fill = -1 if a.name == "slots" else 0
+            large.given[a.name] = np.concatenate([np.full((padding, *x.shape[1:]), fill, x.dtype), x])
+    large.given["out"][...] = 77
+    for case in (small, large):
+        kernel(case.spec)(**case.given)
+    assert not large.given["out"][:padding].any()
+    assert np.array_equal(large.given["out"][padding:], small.given["out"])
+    for name, whole in small.whole.items():
+        if name not in ("out", *(a.name for a in small.arguments if a.shape[0] == "B")):
+            assert whole.tobytes() == large.whole[name].tobytes(), name

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cuda_emulator import Emulated
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from random_recurrences import Written, recurrence_of, written
 
 from kvbuffer_codegen.autotune.cases import Case
 from kvbuffer_codegen.checking import arguments_of, judge
-from kvbuffer_codegen.compiler.build import build
+from kvbuffer_codegen.compiler.build import build, emit
 from kvbuffer_codegen.ir import language, oracle
 from kvbuffer_codegen.ir.forms import KernelSpec
 from kvbuffer_codegen.ir.forms_numpy import Row
@@ -26,7 +27,7 @@ from kvbuffer_codegen.runtime.loader import load_artifact
 from kvbuffer_codegen.schedules import space
 from kvbuffer_codegen.schedules.targets import target
 
-CPU = target("cpu")
+CPU, SM90 = target("cpu"), target("sm_90a")
 H, HV, K, V, T = 2, 4, 5, 3, 10
 #: float64 over ten tokens whose errors may each grow a few times; a wrong formula is off by more than 1e-3.
 LIMIT = 1e-9
@@ -194,3 +195,19 @@ def test_compiled_kernels_equal_the_oracle(drawn: tuple[Recurrence, KernelSpec])
 @given(drawn=specs())
 def test_many_compiled_kernels_equal_the_oracle(drawn: tuple[Recurrence, KernelSpec]) -> None:
     check_compiled(*drawn)
+
+
+@pytest.mark.slow
+@settings(RELAXED, derandomize=True, max_examples=25)
+@given(drawn=specs())
+def test_cuda_kernels_equal_the_oracle(drawn: tuple[Recurrence, KernelSpec]) -> None:
+    """The same for what is emitted for a GPU, in the emulator."""
+    recurrence, spec = drawn
+    schedule = space.default(spec, SM90)
+    with tempfile.TemporaryDirectory() as folder:
+        kernel = Emulated(spec, schedule, SM90, emit(spec, schedule, SM90), Path(folder))
+        case = Case(spec, recurrence, 1)
+        after = case.tensors()
+        kernel(*arguments_of(spec, after))
+    result = judge(case, after)
+    assert result.ok, result.reason

@@ -191,26 +191,98 @@ def test_rwkv7():
     c.compare(*f(r, k, v, alpha, beta, gate, initial_state=c.initial), heads_first=True)
 
 
+def unwrapped(module, name):
+    """A function of ``transformers.models.<module>`` that runs in torch, whatever kernels are installed."""
+    modeling = pytest.importorskip(f"transformers.models.{module}.modeling_{module}")
+    function = getattr(modeling, name)
+    return getattr(function, "__wrapped__", function)
+
+
+def test_kda_as_transformers_decodes():
+    c = Case("kda")
+    gate = -c.A_log.exp()[..., None] * torch.nn.functional.softplus(c.a + c.dt_bias[:, None])
+    f = unwrapped("kimi_linear", "recurrent_kimi_delta_attention")
+    more = {"initial_state": c.initial, "output_final_state": True, "use_qk_l2norm_in_kernel": True}
+    c.compare(*f(c.q, c.k, c.v, gate, c.b.sigmoid(), **more))
+
+
+def test_kda_bounded_as_ling_gates_it():
+    """Ling-3.0's gate module, its projection aside, in front of the same recurrence."""
+    modeling = pytest.importorskip("transformers.models.bailing_hybrid.modeling_bailing_hybrid")
+    from transformers import BailingHybridConfig
+
+    c = Case("kda_bounded")
+    sizes = {"hidden_size": HV * K, "linear_num_heads": HV, "linear_head_dim": K}
+    gate = modeling.BailingHybridForgetGate(BailingHybridConfig(**sizes))
+    gate.f_proj = torch.nn.Identity()
+    gate.A_log.data, gate.dt_bias.data = c.A_log[0], c.dt_bias[0].flatten()
+    c.data["lower_bound"][:] = gate.lower_bound
+    c.outputs, c.states = oracle.run(RECURRENCES["kda_bounded"], c.data, c.state)
+    with torch.no_grad():
+        decay = gate(c.a.flatten(2))
+    f = unwrapped("bailing_hybrid", "recurrent_kimi_delta_attention")
+    more = {"initial_state": c.initial, "output_final_state": True, "use_qk_l2norm_in_kernel": True}
+    c.compare(*f(c.q, c.k, c.v, decay, c.b.sigmoid(), **more))
+
+
 @pytest.mark.parametrize("name", ["mamba2", "mamba2_gated"])
 def test_mamba2(name):
-    """Against the segment-sum form of Transformers' torch path, written over the whole sequence at once."""
+    """Token by token, with groups, raw dt, D and z: what Transformers runs where mamba-ssm is not installed."""
     c = Case(name)
-    B, C = (torch.tensor(c.data[n]).repeat_interleave(HV // H, 1) for n in ("k", "q"))
-    x, dt = (
-        torch.tensor(c.data["v"]),
-        torch.nn.functional.softplus(torch.tensor(c.data["dt"]) + torch.tensor(c.data["dt_bias"])),
+    f = unwrapped("mamba2", "mamba2_selective_state_update")
+    given = {n: torch.tensor(x, dtype=torch.float32) for n, x in c.data.items()}
+    state = torch.tensor(c.state, dtype=torch.float32)[None]
+    wide = {"A": -given["A_log"].exp()[:, None, None], "D": given["D"][:, None], "dt_bias": given["dt_bias"][:, None]}
+    outputs = []
+    for t in range(T):
+        x, dt, B, C = (given[n][t][None] for n in ("v", "dt", "k", "q"))
+        z = given["z"][t][None] if name == "mamba2_gated" else None
+        outputs.append(f(state, x, dt[..., None], B=B, C=C, dt_softplus=True, z=z, **wide))
+    c.compare(torch.stack(outputs, 1), state.transpose(-1, -2))
+
+
+def test_mamba2_as_transformers_prefills():
+    """The chunked form, over the whole sequence at once."""
+    c = Case("mamba2")
+    f = unwrapped("mamba2", "mamba2_chunk_scan")
+    given = {n: torch.tensor(x, dtype=torch.float32) for n, x in c.data.items()}
+    x, dt, B, C = (given[n][None] for n in ("v", "dt", "k", "q"))
+    more = {"D": given["D"], "dt_bias": given["dt_bias"], "dt_softplus": True, "return_final_states": True}
+    state = torch.tensor(c.state, dtype=torch.float32)[None]
+    output, state = f(x, dt, -given["A_log"].exp(), B, C, 4, initial_states=state, **more)
+    c.compare(output, state.transpose(-1, -2))
+
+
+def test_lightning_as_minimax_runs_it():
+    """MiniMax's own layer between its projections; it leaves q unscaled, since a norm follows."""
+    modeling = pytest.importorskip("transformers.models.minimax.modeling_minimax")
+    from transformers import MiniMaxConfig
+
+    torch.manual_seed(0)
+    kinds = {"num_hidden_layers": 2, "layer_types": ["linear_attention", "full_attention"]}
+    layer = modeling.MiniMaxLightningAttention(
+        MiniMaxConfig(hidden_size=HV * K, num_attention_heads=HV, block_size=5, **kinds), 0
     )
-    log = (-torch.tensor(c.data["A_log"]).exp() * dt).cumsum(0)
-    decay = (log[:, None] - log[None]).exp() * torch.ones(T, T, dtype=torch.float64).tril()[..., None]
-    y = torch.einsum("thk,shk,tsh,sh,shv->thv", C, B, decay, dt, x)
-    y = y + log.exp()[..., None] * torch.einsum("hvk,thk->thv", torch.tensor(c.state), C)
-    y = y + torch.tensor(c.data["D"])[:, None] * x
-    if name == "mamba2_gated":
-        y = y * torch.nn.functional.silu(torch.tensor(c.data["z"]))
-    c.compare(y[None])
+    layer.norm, layer.out_proj = torch.nn.Identity(), torch.nn.Identity()
+    layer.output_gate = torch.nn.Threshold(1e9, 1e4)  # open for every input
+    hidden = torch.randn(1, T, HV * K)
+    with torch.no_grad():
+        output, _ = layer(hidden, None, None)
+        q, k, v = layer.act_fn(layer.qkv_proj(hidden)).view(T, HV, 3, K).unbind(2)
+    data = {"q": q.numpy(), "k": k.numpy(), "v": v.numpy(), "slope": layer.slope_rate.flatten().numpy()}
+    wanted, _ = oracle.run(RECURRENCES["lightning"], data, np.zeros((HV, K, K)))
+    got = output.view(T, HV, K).double().numpy() * K**-0.5
+    np.testing.assert_allclose(got, wanted, rtol=LIMIT, atol=LIMIT * np.abs(wanted).max())
+
+
+#: What is held against code of its family with the gate written out here, since no code of its very own installs.
+WRITTEN_OUT = {
+    "rwkv7": "fla-core has no naive RWKV-7: its naive DPLR recurrence, of which RWKV-7 is a case",
+}
 
 
 def test_every_recurrence_has_a_reference():
     tested = {"kda", "kda_bounded", "mamba2", "mamba2_gated", "gated_delta_product_2", "gated_delta_product_3"}
     tested |= {name.removeprefix("test_") for name in globals() if name.startswith("test_")} & set(RECURRENCES)
     assert tested == set(RECURRENCES)
+    assert set(WRITTEN_OUT) < tested
