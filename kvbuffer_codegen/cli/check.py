@@ -13,7 +13,16 @@ from kvbuffer_codegen.artifact import ArtifactError, read_artifact
 from kvbuffer_codegen.caches import search_path, shipped_folder
 from kvbuffer_codegen.cli import covering
 from kvbuffer_codegen.cli.check_portable import check_portable
-from kvbuffer_codegen.cli.common import DONE, FAILED, folders_of, one_line, print_json, print_table, recurrence_of
+from kvbuffer_codegen.cli.common import (
+    DONE,
+    FAILED,
+    add_folder_arguments,
+    folders_of,
+    one_line,
+    print_json,
+    print_table,
+    recurrence_of,
+)
 from kvbuffer_codegen.cli.progress import progress
 from kvbuffer_codegen.cli.verdict import PASSED, SKIPPED, WRONG, Verdict
 from kvbuffer_codegen.index import INDEX, read_index
@@ -24,14 +33,8 @@ COLUMNS = ("status", "name", "target", "error", "reason", "where")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--path", type=Path, action="append", help="check this folder instead of the search path; may be repeated"
-    )
-    parser.add_argument(
-        "recurrence",
-        metavar="NAME",
-        nargs="?",
-        help="only artifacts of this recurrence, a name or path.py:function; its function is the oracle",
+    add_folder_arguments(
+        parser, "only artifacts of this recurrence, a name or path.py:function; its function is the oracle"
     )
     parser.add_argument("--stale", action="store_true", help="emit and compile shipped kernels again and compare")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="also write the results as JUnit XML")

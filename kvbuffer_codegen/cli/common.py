@@ -181,6 +181,14 @@ def gpu_capability() -> str | None:
     return "{}.{}".format(*torch.cuda.get_device_capability()) if torch.cuda.is_available() else None
 
 
+def add_folder_arguments(parser: argparse.ArgumentParser, recurrence: str) -> None:
+    """Which artifacts: --path, and NAME, whose help is ``recurrence``."""
+    parser.add_argument(
+        "--path", type=Path, action="append", help="look in this folder instead of the search path; may be repeated"
+    )
+    parser.add_argument("recurrence", metavar="NAME", nargs="?", help=recurrence)
+
+
 def folders_of(given: list[Path] | None) -> list[Path] | None:
     """What --path names. Raises :class:`CommandError` for what is no folder."""
     for folder in given or ():

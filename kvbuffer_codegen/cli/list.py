@@ -12,6 +12,7 @@ from kvbuffer_codegen.caches import search_path
 from kvbuffer_codegen.cli.common import (
     DONE,
     FAILED,
+    add_folder_arguments,
     folders_of,
     print_json,
     print_table,
@@ -30,15 +31,7 @@ COLUMNS = ("name", "target", "io", "state", "K", "V", "ratio", "buffer", "window
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--path", type=Path, action="append", help="look in this folder instead of the search path; may be repeated"
-    )
-    parser.add_argument(
-        "recurrence",
-        metavar="NAME",
-        nargs="?",
-        help="only this recurrence and its artifacts: a name, or path.py:function",
-    )
+    add_folder_arguments(parser, "only this recurrence and its artifacts: a name, or path.py:function")
     parser.add_argument("--models", action="store_true", help="the published shapes that --model knows, and no more")
 
 
