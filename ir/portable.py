@@ -27,8 +27,10 @@ CURSOR_FORMS = ("advance", "commit")
 ROLES = ("state", "record", "cursors", "input", "parameter", "out")
 #: Folder of their files, beside an index.
 FOLDER = "triton"
-#: Elements of a state tile that one program holds: 32 a thread, of four warps.
-TILE, WARPS = 4096, 4
+#: Elements of a state tile that one program holds at most: 16 a thread of four warps.
+TILE, WARPS = 2048, 4
+#: Registers that a thread may take: all, else ptxas spills a few of a large kernel for the sake of occupancy.
+REGISTERS = 255
 #: Changed with the meaning of a parameter, so that sources of another emitter are not taken for today's.
 REVISION = 1
 

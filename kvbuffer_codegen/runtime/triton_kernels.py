@@ -120,7 +120,8 @@ def compile_for(function: Any, spec: KernelSpec, target: Any) -> Any:
         if p.divisor > 1:
             attributes[(i,)] = [["tt.divisibility", p.divisor]]
     source = ASTSource(function, types_, constants, attributes)
-    return compile_source(source, target=target, options={"num_warps": portable.WARPS})
+    options = {"num_warps": portable.WARPS, "maxnreg": portable.REGISTERS}
+    return compile_source(source, target=target, options=options)
 
 
 def checked(path: Path, digest: str) -> bytes:
