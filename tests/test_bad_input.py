@@ -133,7 +133,7 @@ def test_a_closing_call_refuses_by_name_and_touches_nothing(served: tuple[Pool, 
     pool.advance(SLOTS) if form == "decode" else pool.commit(SLOTS, SLOTS)
 
 
-NUMBERS = ("layers", "slots", "buffer", "max_window", "kv_only")
+NUMBERS = ("layers", "slots", "buffer", "max_window", "kv_only", "seed")
 CHOICES = (
     "recurrence",
     "heads",
@@ -142,6 +142,7 @@ CHOICES = (
     "state",
     "layout",
     "records",
+    "rounding",
     "form",
     "strict",
     "batch_invariant",
@@ -152,11 +153,13 @@ CHOICES = (
 @pytest.mark.parametrize("argument", [*NUMBERS, *CHOICES, "device"])
 def test_a_pool_that_cannot_be_is_refused_by_name(argument: str) -> None:
     for what, thing in EVERYTHING.items():
-        if argument != "device" or thing is not None:
+        if (argument, what) not in {("device", "None"), ("seed", "a negative number")}:
             refused(lambda thing=thing: Pool(**CONFIG | {argument: thing}), argument, f"{argument} = {what}")
 
 
-@pytest.mark.parametrize("argument", [*KEY, "state", "window", "kv_only", "layout", "records", "batch", "device"])
+@pytest.mark.parametrize(
+    "argument", [*KEY, "state", "window", "kv_only", "layout", "records", "rounding", "batch", "device"]
+)
 def test_a_key_that_no_kernel_has_is_refused_by_name(argument: str) -> None:
     for what, thing in EVERYTHING.items():
         for function in (dispatcher.which, dispatcher.find, load_kernel):

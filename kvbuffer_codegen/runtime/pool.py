@@ -112,7 +112,7 @@ class Pool:
             "rounding": rounding,
         }
         if type(seed) is not int or not -(2**31) <= seed < 2**31:
-            raise ValueError(f"seed={seed!r}; accepted: a whole number of 32 bits, -2147483648 to 2147483647")
+            raise ValueError(f"seed={shown(seed)}; accepted: a whole number of 32 bits, -2147483648 to 2147483647")
         flush = KernelSpec("flush", **fields)  # refuses what no kernel can be
         try:
             KernelSpec("verify", window=max_window, **fields)
