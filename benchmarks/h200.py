@@ -136,7 +136,7 @@ def example(spec: Any, recurrence: Any, seed: int) -> tuple[dict[str, Any], Call
     from kvbuffer_codegen.checking import case_of, judge
 
     if recurrence is None:
-        given, wanted = cursor_case(spec.form, 3 * seed)  # every third has the same scalars, which a graph bakes in
+        given, wanted = cursor_case(spec, 3 * seed)  # every third has the same scalars, which a graph bakes in
         return given, lambda after: "" if torch.equal(after["cursors"], wanted) else "cursors break the rules"
     case = case_of(spec, recurrence, seed)
     return case.before, lambda after: judge(case, after).reason
@@ -316,7 +316,9 @@ def report(folders: list[Path], answered: list[dict[str, Any]]) -> list[dict[str
         entry: dict[str, Any] = {"folder": folder.name}
         try:
             manifest = read_artifact(folder).manifest
-            names = ("name", "form", "io", "state", "layout", "buffer", "window", "kv_only", "schedule", "resources")
+            names = ("name", "form", "io", "state", "records_mode", "layout", "dims", "ratio", "buffer", "window")
+            names += ("kv_only", "schedule", "resources")
+            entry["recurrence"] = manifest["recurrence"] and manifest["recurrence"]["name"]
             digests = [sha for file, sha in manifest["files"].items() if file.endswith((".cubin", ".so"))]
             entry |= {name: manifest[name] for name in names} | {"binary_sha256": digests[0]}
         except ArtifactError as error:

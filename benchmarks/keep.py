@@ -1,8 +1,10 @@
 """Keep what `h200.py` saw: evidence in the manifests, lines in tuning_logs/.
 
     python benchmarks/keep.py results/results.json [--artifacts generated] [--logs tuning_logs]
+    python benchmarks/keep.py results/results.json --lines benchmarks/evidence/covering_sm_90a.jsonl
 
-An entry is kept only for an artifact whose binary is the very one that ran (its sha256 is in the results).
+An entry is kept only for an artifact whose binary is the very one that ran (its sha256 is in the results). Kernels that
+do not ship, a covering set, get a line of ``--lines`` each instead: what was checked, of which binary, where and when.
 """
 
 from __future__ import annotations
@@ -27,8 +29,12 @@ def main() -> None:
     parser.add_argument("results", type=Path)
     parser.add_argument("--artifacts", type=Path, default=ROOT / "generated", help="folder with index.json")
     parser.add_argument("--logs", type=Path, default=ROOT / "tuning_logs")
+    parser.add_argument("--lines", type=Path, help="file that gets a line a kernel; nothing else is written then")
     options = parser.parse_args()
     run = json.loads(options.results.read_text())
+    if options.lines:
+        keep_lines(options.lines, run)
+        return
     seen = {kernel["binary_sha256"]: kernel for kernel in run["kernels"]}
     log = Log(options.logs, run["device"])
     kept = 0
@@ -43,6 +49,15 @@ def main() -> None:
             log.append(kernel["form"], line)
         kept += 1
     print(f"{kept} of {len(run['kernels'])} results kept")
+
+
+def keep_lines(path: Path, run: Mapping[str, Any]) -> None:
+    """Replace ``path`` by one line for every kernel, right or wrong."""
+    common = {name: run[name] for name in ("device", "driver", "torch", "date")}
+    lines = [{**{k: v for k, v in kernel.items() if k != "time"}, **common} for kernel in run["kernels"]]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(line, sort_keys=True) + "\n" for line in lines))
+    print(f"{len(lines)} lines in {path}, {sum(not k['check']['reason'] for k in run['kernels'])} of right kernels")
 
 
 def keep_evidence(artifact: Artifact, kernel: Mapping[str, Any], run: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ from kvbuffer_codegen.compiler.build import build
 from kvbuffer_codegen.covering import FACTORS, MOST_STATE, fixed_set, pairwise_set, triples
 from kvbuffer_codegen.ir.forms import FORMS
 from kvbuffer_codegen.schedules import space
-from kvbuffer_codegen.schedules.targets import target
+from kvbuffer_codegen.schedules.targets import TARGETS, target
 
 CPU = target("cpu")
 
@@ -171,3 +171,13 @@ def test_the_fixed_set_is_right_on_this_cpu(tmp_path: Path) -> None:
     assert {spec.form for spec in specs} == {name for name, form in FORMS.items() if not form.cursors_only}
     answers = Sweep(CPU, tmp_path, check=True, keep=False, lanes=2).run(specs, Seen())
     assert [(a["name"], a["reason"]) for a in answers if a["status"] != "ok"] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [t.name for t in TARGETS.values() if t.kind == "cuda"])
+def test_the_fixed_set_compiles_without_a_spill(name: str, tmp_path: Path) -> None:
+    """At the default schedules; what the target has no schedule for is not compiled."""
+    specs = [covering.spec_of(row) for row in fixed_set()] + CURSORS
+    answers = Sweep(target(name), tmp_path, keep=False, lanes=2).run(specs, Seen())
+    assert [(a["name"], a["reason"]) for a in answers if a["status"] not in ("ok", "refused")] == []
+    assert sum(a["status"] == "ok" for a in answers) > len(answers) // 2
