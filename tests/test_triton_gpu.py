@@ -182,6 +182,8 @@ def test_a_pool_decodes_and_verifies_with_portable_kernels(
     monkeypatch.setenv(caches.CACHE_VARIABLE, str(tmp_path))
     monkeypatch.setenv(caches.PATH_VARIABLE, "")
     monkeypatch.setattr(caches, "shipped_folder", lambda: tmp_path / "nothing")
+    monkeypatch.setattr(dispatcher, "_warned", set())
+    monkeypatch.setattr(dispatcher, "_loaded", {})
     add_portable(gated_delta_rule.normal_form, tmp_path / "kernels")
     add_portable_cursors(tmp_path / "kernels")
     pool = make_pool(device="cuda", form="decode")
@@ -215,8 +217,8 @@ def play(pool: Any, streams: Streams, slots: torch.Tensor, graphs: bool) -> floa
             pool.decode(layer, slots, **static[layer], out=outs[layer])
         pool.advance(slots)
 
-    graph = torch.cuda.CUDAGraph()
-    if graphs:
+    graph = torch.cuda.CUDAGraph() if graphs else None
+    if graph:
         torch.cuda.synchronize()
         with torch.cuda.graph(graph):
             step()
@@ -224,7 +226,7 @@ def play(pool: Any, streams: Streams, slots: torch.Tensor, graphs: bool) -> floa
         for layer in range(pool.layers):
             for name, x in to_gpu(streams.layer(layer, [(0, t), (1, t)])).items():
                 static[layer][name].copy_(x)
-        if graphs:
+        if graph:
             graph.replay()
         else:
             step()
