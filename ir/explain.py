@@ -94,15 +94,19 @@ def _form(name: str, spec: KernelSpec) -> list[str]:
         "step": [*suffix, f"S' = {before}  (n > 0)", *token, f"S0 <- {after};  n <- 0"],
         "decode": [*suffix, read, *token, f"append (a, b, g);  n + 1 > L: S0 <- {before}, n <- 0 first"],
         "flush": [*suffix, f"S0 <- {before};  n <- 0"],
+        "publish": [*suffix, f"S0 of the second slot <- {before};  there n <- 0, here nothing changes"],
         "verify": [
             *suffix,
             "for t = 1..T, over the n records and the t - 1 tokens before it:",
             read,
             *token,
             "append (a, b, g) provisionally",
+            "in a tree, for its ancestors instead: s_j sums the path to the node, from the node backwards",
         ],
         "advance": ["n <- n + 1 after decode; folded rows: base <- base + n, n <- 0 first"],
         "commit": ["n <- n + accepted; folded rows: base <- base + n, n <- 0 first; window closed"],
+        "compact": ["(a, b, g)_{n+i} <- (a, b, g)_{n+path(i)}, i = 1..accepted"],
+        "commit_path": ["as commit, where path is a child of the history, a child of that, ...; else 0 are accepted"],
     }[name]
 
 

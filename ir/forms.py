@@ -28,13 +28,16 @@ from .records import RECORDS, RecordLayout, record_layout
 SCALED = {"int8": 1, "float8_e4m3fn": 1}
 STATES = {**DTYPES, **SCALED}
 ROUNDINGS = ("nearest", "stochastic")
+#: The most tokens of a window: a chain, and the nodes of a tree.
+MOST_TOKENS, MOST_NODES = 16, 64
 
 
 @dataclass(frozen=True)
 class Form:
     """What a form does to a row (docs/architecture.md holds the rules in words).
 
-    folds: "full" (where the buffer would overflow), "pending" (whatever is there) or "never".
+    folds: "full" (where the buffer would overflow), "pending" (whatever is there) or "never". layered: every tensor of
+    a layer has a leading layer axis, one launch serves all. trees: commits a tree window, and nothing else does.
     """
 
     name: str
@@ -45,6 +48,8 @@ class Form:
     appends: bool = False
     writes_state: bool = False
     cursors_only: bool = False
+    layered: bool = False
+    trees: bool = False
 
 
 FORMS = {
@@ -64,7 +69,13 @@ FORMS = {
             folds="full",
             appends=True,
         ),
-        Form("flush", "fold the pending records of every row, all layers", folds="pending"),
+        Form("flush", "fold the pending records of every row, all layers", folds="pending", layered=True),
+        Form(
+            "publish",
+            "flush into a second slot, all layers; the row keeps its records",
+            folds="pending",
+            layered=True,
+        ),
         Form(
             "verify",
             "a window of tokens against one read; records are provisional",
@@ -75,6 +86,8 @@ FORMS = {
         ),
         Form("advance", "cursors after decode, step or flush, once for all layers", cursors_only=True),
         Form("commit", "cursors after verify: accept a prefix of the window", cursors_only=True),
+        Form("compact", "a tree's accepted records moved together, all layers", layered=True, trees=True),
+        Form("commit_path", "cursors after verify of a tree: accept a path", cursors_only=True, trees=True),
     )
 }
 
@@ -153,8 +166,8 @@ def _worth_a_name(node: Expr) -> bool:
 class KernelSpec:
     """Everything a kernel's binary is specialised for, its schedule aside.
 
-    ``ratio`` = HV / H. ``buffer`` = L, ``window`` = T (0 unless verify), ``kv_only`` = C. ``advance`` and ``commit``
-    know no recurrence: :func:`cursor_spec` makes theirs.
+    ``ratio`` = HV / H. ``buffer`` = L, ``window`` = T (0 unless verify), ``kv_only`` = C. ``tree``: a verify whose
+    window is a tree of up to T nodes. ``advance`` and the commits know no recurrence: :func:`cursor_spec` makes theirs.
     """
 
     form: str
@@ -170,6 +183,7 @@ class KernelSpec:
     window: int = 0
     kv_only: int = 0
     rounding: str = "nearest"
+    tree: bool = False
 
     def __post_init__(self) -> None:
         def check(ok: bool, name: str, accepted: str) -> None:
@@ -195,10 +209,12 @@ class KernelSpec:
         check(self.layout in ("VK", "KV"), "layout", "VK, KV")
         check(1 <= self.buffer <= 64, "buffer", "1 to 64")
         check(0 <= self.kv_only <= 64, "kv_only", "0 (none) to 64")
+        check(self.form == "verify" or not self.tree, "tree", "False but for verify")
+        most = MOST_NODES if self.tree else MOST_TOKENS
         check(
-            (1 <= self.window <= 16) if self.form == "verify" else self.window == 0,
+            (1 <= self.window <= most) if self.form == "verify" else self.window == 0,
             "window",
-            "1 to 16 for verify, 0 for the other forms",
+            f"1 to {most} for verify ({MOST_TOKENS} tokens of a chain, {MOST_NODES} nodes of a tree), else 0",
         )
 
     @functools.cached_property
@@ -248,6 +264,7 @@ class KernelSpec:
             for name in ("form", "K", "V", "ratio", "io", "state", "records", "layout", "buffer", "window", "kv_only")
         }
         data |= {"rounding": self.rounding} if self.stochastic else {}
+        data |= {"tree": True} if self.tree else {}
         return {**data, "recurrence": nf.name if nf else "cursors", "recurrence_hash": nf.hash if nf else ""}
 
     @property
@@ -258,8 +275,14 @@ class KernelSpec:
 
 
 def cursor_spec(form: str, rounding: str = "nearest") -> KernelSpec:
-    """The spec of ``advance`` or ``commit``, which serve every recurrence; stochastic: they count writes."""
+    """The spec of ``advance``, ``commit`` or ``commit_path``, which serve every recurrence; stochastic: they count
+    writes."""
     return KernelSpec(form, None, rounding=rounding)
+
+
+def most_accepted(buffer: int, kv_only: int) -> int:
+    """The most nodes of an accepted path, and the most records that a row ever holds: what kernels have room for."""
+    return max(buffer, kv_only, MOST_TOKENS)
 
 
 def ring_rows(buffer: int, kv_only: int, max_window: int) -> int:

@@ -8,7 +8,7 @@ docs/architecture.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,7 @@ class Row:
         self.HV = 0 if self.state is None else len(self.state)  # 0: the first token says
         self.records: list[Record] = []
         self.window: list[Record] = []
+        self.parents: list[int] = []
         self.folds = 0
 
     def step(self, token: Token) -> F64:
@@ -59,22 +60,38 @@ class Row:
         self.records.append(self.narrowed(record))
         return output
 
-    def verify(self, tokens: list[Token]) -> list[F64]:
-        """A window of tokens against the same checkpoint and records; opens a window for :meth:`commit`."""
+    def verify(self, tokens: list[Token], parents: Sequence[int] | None = None) -> list[F64]:
+        """A window of tokens against the same checkpoint and records; opens a window for :meth:`commit`.
+
+        ``parents``: the node that each token follows, -1 for the committed history; None: a chain. Where one is not in
+        -1..t-1, the window is empty.
+        """
+        parents = range(-1, len(tokens) - 1) if parents is None else parents
+        self.window, self.parents = [], list(parents)
+        if not all(-1 <= parent < t for t, parent in enumerate(self.parents)):
+            return []
         if tokens:
             self._begin(tokens[0], len(tokens))
         outputs = []
-        self.window = []
-        for token in tokens:
-            output, record = self._token(token, self.window)
+        for t, token in enumerate(tokens):
+            output, record = self._token(token, [self.window[s] for s in reversed([*self.ancestors(t)])])
             outputs.append(output)
             self.window.append(record)
         return outputs
 
-    def commit(self, accepted: int) -> None:
-        """Accept a prefix; a count out of 0..t counts as 0."""
-        taken = self.window[: accepted if 0 <= accepted <= len(self.window) else 0]
-        self.records += [self.narrowed(record) for record in taken]
+    def ancestors(self, t: int) -> Iterator[int]:
+        """The nodes of the window before node ``t``, nearest first."""
+        while (t := self.parents[t]) >= 0:
+            yield t
+
+    def commit(self, accepted: int, path: Sequence[int] | None = None) -> None:
+        """Accept a prefix, or the first nodes of a ``path``: a child of the history, a child of that, and so on. A
+        count out of 0..t, and nodes that are no such path, count as 0."""
+        path = range(len(self.window)) if path is None else path
+        nodes = list(path)[:accepted] if 0 <= accepted <= min(len(self.window), len(path)) else []
+        good = all(0 <= s < len(self.window) for s in nodes)
+        good = good and [self.parents[s] for s in nodes] == [-1, *nodes][: len(nodes)]
+        self.records += [self.narrowed(self.window[s]) for s in nodes] if good else []
         self.window = []
 
     def flush(self) -> None:

@@ -3,7 +3,7 @@ against."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from .expr import walk
@@ -18,14 +18,14 @@ BASE, COUNT, KV_ONLY, WINDOW, FAULT, WRITES = range(6)
 #: the step.
 SKIPPED = -1
 #: Bits of cursors[FAULT].
-FAULT_SLOT, FAULT_LENGTH, FAULT_ACCEPTED = 1, 2, 4
+FAULT_SLOT, FAULT_LENGTH, FAULT_ACCEPTED, FAULT_PARENT, FAULT_PATH, FAULT_TARGET = 1, 2, 4, 8, 16, 32
 #: The ``form`` argument of advance.
 ADVANCE_FORMS = {"decode": 0, "step": 1, "flush": 2}
 
 
 @dataclass(frozen=True)
 class TensorArg:
-    """One tensor. ``shape``: ints, symbols (B P N R H HV Y bind at first sight) and sums of these as text; strides
+    """One tensor. ``shape``: ints, symbols (B P N R H HV Y T D bind at first sight) and sums of these as text; strides
     of ``free_strides`` are run-time values in elements, the other axes are contiguous; base address and free strides
     are multiples of ``align`` bytes."""
 
@@ -56,9 +56,23 @@ def signature(spec: KernelSpec) -> tuple[TensorArg | ScalarArg, ...]:
     slots = _index("slots")
     if spec.form == "advance":
         return (cursors, slots, ScalarArg("form"), ScalarArg("buffer"), ScalarArg("kv_only"), ScalarArg("ring"))
+    sizes = (ScalarArg("buffer"), ScalarArg("kv_only"), ScalarArg("ring"))
+    accepted, path, parents = _index("accepted"), _index("path", "D"), _index("parents", spec.window or "T")
     if spec.form == "commit":
-        return (cursors, slots, _index("accepted"), ScalarArg("buffer"), ScalarArg("kv_only"), ScalarArg("ring"))
-    layers = ("Y",) if spec.form == "flush" else ()
+        return (cursors, slots, accepted, *sizes)
+    if spec.form == "commit_path":
+        return (cursors, slots, accepted, path, parents, *sizes)
+    layers = ("Y",) if FORMS[spec.form].layered else ()
+    if spec.form == "compact":
+        return (
+            *_records(spec, layers),
+            replace(cursors, access="read"),
+            slots,
+            _index("rings"),
+            accepted,
+            path,
+            parents,
+        )
     result: list[TensorArg | ScalarArg] = [
         *_state(spec, layers),
         *_records(spec, layers),
@@ -66,8 +80,10 @@ def signature(spec: KernelSpec) -> tuple[TensorArg | ScalarArg, ...]:
         slots,
         _index("rings"),
     ]
+    if spec.form == "publish":
+        result.append(_index("dst"))
     if spec.form == "verify":
-        result.append(_index("lengths"))
+        result += [_index("lengths"), parents] if spec.tree else [_index("lengths")]
     result += _inputs(spec, layers)
     if FORMS[spec.form].tokens:
         window = (spec.window,) if spec.form == "verify" else ()
@@ -79,8 +95,8 @@ def cursor_rows(spec: KernelSpec) -> int:
     return WRITES + spec.stochastic
 
 
-def _index(name: str) -> TensorArg:
-    return TensorArg(name, "index", "index", ("B",), (0,), 4, "read")
+def _index(name: str, *more: int | str) -> TensorArg:
+    return TensorArg(name, "index", "index", ("B", *more), tuple(range(1 + len(more))), 4, "read")
 
 
 def _tensor(name: str, role: str, dtype: str, shape: tuple[int | str, ...], access: str, wide: bool) -> TensorArg:
@@ -106,11 +122,11 @@ def _state(spec: KernelSpec, layers: tuple[str, ...]) -> list[TensorArg]:
 
 
 def _records(spec: KernelSpec, layers: tuple[str, ...]) -> list[TensorArg]:
-    result = []
+    result, writes = [], FORMS[spec.form].appends or spec.form == "compact"
     for f in spec.record_layout.fields:
         wide: tuple[int, ...] = ({"K": spec.K, "V": spec.V}[f.axis],) if f.axis else ()
         shape = (*layers, "N", "R", "H" if f.heads == "key" else "HV", *wide)
-        access = "readwrite" if FORMS[spec.form].appends else "read"
+        access = "readwrite" if writes else "read"
         result.append(_tensor(f.name, "record", f.stored(spec.io), shape, access, bool(f.axis)))
     return result
 

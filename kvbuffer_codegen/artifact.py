@@ -83,6 +83,7 @@ class Artifact:
             **m["dims"],
         }
         key |= {"rounding": m["rounding"]} if m.get("rounding", "nearest") != "nearest" else {}
+        key |= {"tree": True} if "tree" in m else {}
         return key | {"recurrence_hash": recurrence["hash"] if recurrence else ""}
 
     @property

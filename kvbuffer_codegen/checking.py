@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from kvbuffer_codegen.autotune.cases import SCALES, Case, Tensors, bytes_of, cursor_case, state_values
+from kvbuffer_codegen.autotune.tree_cases import CompactCase
 from kvbuffer_codegen.ir.forms import FORMS, KernelSpec, cursor_spec
 from kvbuffer_codegen.ir.language import Recurrence
 from kvbuffer_codegen.ir.normal_form import NormalForm
@@ -74,6 +75,7 @@ def spec_of(manifest: Manifest) -> KernelSpec:
         manifest["dims"]["V"],
         records=manifest["records_mode"],
         rounding=manifest.get("rounding", "nearest"),
+        tree="tree" in manifest,
         **{name: manifest[name] for name in names},
     )
 
@@ -93,14 +95,14 @@ def check_kernel(
     return _merged([_check_case(kernel, case_of(spec, recurrence, seed), device) for seed in range(seeds)])
 
 
-_cases: dict[tuple[KernelSpec, int], Case] = {}
+_cases: dict[tuple[KernelSpec, int], Case | CompactCase] = {}
 
 
-def case_of(spec: KernelSpec, recurrence: Recurrence, seed: int = 0) -> Case:
+def case_of(spec: KernelSpec, recurrence: Recurrence, seed: int = 0) -> Case | CompactCase:
     """The case of ``spec``, made once: candidates of one search share it."""
     if (spec, seed) not in _cases:
         _cases.clear()  # one spec after the other: the last one's tensors are all that is worth keeping
-        _cases[spec, seed] = Case(spec, recurrence, seed)
+        _cases[spec, seed] = CompactCase(spec, seed) if spec.form == "compact" else Case(spec, recurrence, seed)
     return _cases[spec, seed]
 
 
@@ -109,13 +111,13 @@ def arguments_of(spec: KernelSpec, tensors: Mapping[str, Any]) -> list[Any]:
     return [tensors[a.name] for a in signature(spec)]
 
 
-def _check_case(kernel: Kernel, case: Case, device: torch.device | str) -> Result:
+def _check_case(kernel: Kernel, case: Case | CompactCase, device: torch.device | str) -> Result:
     given = case.tensors(device)
     kernel(*arguments_of(case.spec, given))
     return judge(case, {name: x.cpu() for name, x in given.items()})
 
 
-def judge(case: Case, after: Tensors) -> Result:
+def judge(case: Case | CompactCase, after: Tensors) -> Result:
     """Compare what a call left in its tensors with what it must have left."""
     errors: dict[str, float] = {}
     wanted = case.wanted(after)
@@ -130,7 +132,8 @@ def judge(case: Case, after: Tensors) -> Result:
         if not same_bits(bytes_of(got)[kept], bytes_of(before)[kept]):
             return Result(errors, f"{name} was changed where {case.spec.form} must leave it")
     values = {name: x.double() for name, x in after.items() if name in wanted and name != "state"}
-    values = _values(case.spec, values | {"state": state_values(case.spec, after)})
+    state = {"state": state_values(case.spec, after)} if "state" in after else {}
+    values = _values(case.spec, values | state)
     for name, want in _values(case.spec, wanted).items():
         errors[name] = relative_error(values[name], want, want.isnan(), _row_axes(case.spec, name))
         limit = _limit(case.spec, name)
@@ -174,7 +177,7 @@ def _row_axes(spec: KernelSpec, name: str) -> int:
     if name == "cursors":
         return 1
     if name == "state":
-        return 2 if spec.form == "flush" else 1
+        return 1 + FORMS[spec.form].layered
     return 1 + FORMS[spec.form].window if name == "out" else 2
 
 

@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from kvbuffer_codegen.ir.forms import DTYPES, FORMS, STATES, KernelSpec
+from kvbuffer_codegen.ir.forms import DTYPES, FORMS, MOST_TOKENS, STATES, KernelSpec
 from kvbuffer_codegen.ir.records import RECORDS
 from kvbuffer_codegen.ir.recurrences import RECURRENCES
 
@@ -31,8 +31,8 @@ WIDTHS = (16, 32, 64, 80, 96, 100, 128, 192, 256)
 #: Every factor and its levels. L takes ends, powers of two and their neighbours, of its 64 values.
 FACTORS: dict[str, tuple[Level, ...]] = {
     "recurrence": tuple(RECURRENCES),
-    "form": tuple(name for name, form in FORMS.items() if not form.cursors_only),
-    "window": tuple(range(17)),  # 0: the form has none
+    "form": (*(name for name, form in FORMS.items() if not form.cursors_only), "verify_tree"),
+    "window": (*range(17), 24, 64),  # 0: the form has none; above 16: nodes of a tree
     "layout": ("VK", "KV"),
     "io": tuple(DTYPES),
     "state": tuple(STATES),
@@ -55,7 +55,8 @@ MOST_STATE = 2**16
 
 #: (factors, what must hold between their levels): combinations that no kernel has, or none that is checked here.
 CONSTRAINTS: tuple[tuple[tuple[str, ...], Callable[..., bool]], ...] = (
-    (("form", "window"), lambda form, window: FORMS[form].window == (window > 0)),
+    (("form", "window"), lambda form, window: FORMS[form_of(form)].window == (window > 0)),
+    (("form", "window"), lambda form, window: window <= MOST_TOKENS or form == "verify_tree"),
     (("K", "V", "ratio"), lambda K, V, ratio: K * V * ratio <= MOST_STATE),
 )
 
@@ -63,7 +64,13 @@ CONSTRAINTS: tuple[tuple[tuple[str, ...], Callable[..., bool]], ...] = (
 def spec_of(row: Mapping[str, Any]) -> KernelSpec:
     """The kernel that a row stands for."""
     values = {name: level for name, level in row.items() if name not in ("form", "recurrence")}
-    return KernelSpec(row["form"], RECURRENCES[row["recurrence"]].normal_form, **values)
+    values["tree"] = row["form"] == "verify_tree"
+    return KernelSpec(form_of(row["form"]), RECURRENCES[row["recurrence"]].normal_form, **values)
+
+
+def form_of(level: str) -> str:
+    """The form of a level: trees are a level of their own, and a verify."""
+    return "verify" if level == "verify_tree" else level
 
 
 @functools.cache
@@ -156,5 +163,5 @@ def cost(row: Mapping[str, Any]) -> float:
     nf = RECURRENCES[row["recurrence"]].normal_form if "recurrence" in row else None
     products = len(nf.reads) * len(nf.writes) if nf else 1
     state = row.get("K", 64) * row.get("V", 64) * row.get("ratio", 1)
-    unrolled = row.get("window", 1) * (0.2 if row.get("layout") == "KV" else 1.0)
+    unrolled = min(row.get("window", 1), MOST_TOKENS) * (0.2 if row.get("layout") == "KV" else 1.0)
     return (1 + unrolled) * products + state * (16 + row.get("buffer", 1)) / 2**18

@@ -14,7 +14,7 @@ from typing import Any
 from kvbuffer_codegen.expressions import ExpressionError, names, parse
 
 SCHEMA = 1
-FORMS = ("step", "decode", "flush", "verify", "advance", "commit")
+FORMS = ("step", "decode", "flush", "publish", "verify", "advance", "commit", "compact", "commit_path")
 DTYPES = ("float32", "bfloat16", "float16", "int8", "float8_e4m3fn", "int32", "index")
 BINARY_SUFFIX = {"cuda": ".cubin", "cpu": ".so"}
 MAX_ARGUMENTS = 64
@@ -70,9 +70,9 @@ def _check_names(manifest: Manifest) -> None:
             raise ManifestError(
                 f"arguments.{argument['name']}.free_strides", argument["free_strides"], f"axes below {ndim}"
             )
-        if argument.get("role") == "index" and (ndim != 1 or argument["free_strides"] != [0]):
+        if argument.get("role") == "index" and (ndim > 2 or argument["free_strides"] != list(range(ndim))):
             raise ManifestError(
-                f"arguments.{argument['name']}", argument, "an index tensor with one axis of free stride"
+                f"arguments.{argument['name']}", argument, "an index tensor with one or two axes of free stride"
             )
     known = symbols(arguments)
     for where, expression in _launch_expressions(manifest["launch"]):
@@ -183,6 +183,11 @@ def _power_of_two(value: Any, where: str) -> None:
         raise ManifestError(where, value, "a power of two from 1 to 4096")
 
 
+def _true(value: Any, where: str) -> None:
+    if value is not True:
+        raise ManifestError(where, value, "true, or no such field")
+
+
 def _null(value: Any, where: str) -> None:
     """For ``_either``: the value is None already."""
 
@@ -279,5 +284,5 @@ _MANIFEST = _object(
         "files": _map(_FILE, _SHA256, 1),
         "evidence": _list(EVIDENCE),
     },
-    {"rounding": _one_of("nearest", "stochastic")},
+    {"rounding": _one_of("nearest", "stochastic"), "tree": _true},
 )

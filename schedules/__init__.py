@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from kvbuffer_codegen.schedules.space import Schedule, TargetLike
 
 #: Which file holds the template of a form.
-FILES = {form: form for form in ("decode", "step", "verify", "flush")} | {"advance": "cursors", "commit": "cursors"}
+FILES = {form: form for form in ("decode", "step", "verify", "flush", "compact")} | {"publish": "flush"}
+FILES |= dict.fromkeys(space.CURSOR_FORMS, "cursors")
 
 __all__ = ["Program", "program", "space", "space_gpu"]
 

@@ -91,14 +91,14 @@ def inputs_of(spec: KernelSpec) -> dict[str, Any]:
     return {a.name: a for a in spec.recurrence.arguments if a.name in taken}
 
 
-def index_words(table: Any, row: Any) -> tuple[Any, Any]:
-    """(value, rest) of entry ``row``: its low int32 word, and 0 where the value is 0 or above, -1 where it is below.
+def index_words(table: Any, *at: Any) -> tuple[Any, Any]:
+    """(value, rest) of entry ``at``: its low int32 word, and 0 where the value is 0 or above, -1 where it is below.
 
     An int64 index is two words, little-endian, an int32 index one: the extent of the table's last axis. ``rest`` is
     something else where the value does not fit 32 bits.
     """
-    words = table.shape[1]
-    low, high = table[row, 0], table[row, words - 1]
+    words = table.shape[-1]
+    low, high = table[(*at, 0)], table[(*at, words - 1)]
     return low, T.Select(words == 1, low >> 31, high)
 
 

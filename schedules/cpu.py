@@ -26,7 +26,7 @@ from tilelang import tvm
 from tvm.script.ir_builder import IRBuilder
 
 from kvbuffer_codegen.ir.expr import Expr
-from kvbuffer_codegen.ir.forms import KernelSpec
+from kvbuffer_codegen.ir.forms import FORMS, KernelSpec, most_accepted
 from kvbuffer_codegen.ir.philox import WORDS
 from kvbuffer_codegen.ir.records import Field
 from kvbuffer_codegen.schedules import common
@@ -39,8 +39,6 @@ CACHE_LINE = 64
 FOLD_LINES = 4
 #: Lanes that the last halving of a sum leaves; from there gcc interleaves rows.
 LAST = 4
-#: A row holds at most max(L, C, the longest window) records: a window may be longer than the buffer.
-LONGEST_WINDOW = 16
 
 Term = Callable[[Any], Any]
 #: Names of the int32 buffers of one element that a cell has.
@@ -95,14 +93,15 @@ class Cell:
         self.K, self.V, self.T = spec.K, spec.V // schedule.splits, spec.tokens
         self.lanes, self.rows = schedule.lanes, schedule.rows
         self.lines, self.width = (self.V, self.K) if spec.layout == "VK" else (self.K, self.V)
-        self.capacity = max(spec.buffer, spec.kv_only, LONGEST_WINDOW)
+        self.capacity = most_accepted(spec.buffer, spec.kv_only)
         self.last = min(self.lanes, LAST)
         self.records_per_block = -(-self.capacity * self.rows // self.lines)
         self.fold_lines = math.gcd(self.lines, FOLD_LINES)
-        #: (read, token) of every product with the checkpoint.
+        #: (read, token) of the products with the checkpoint that are summed side by side: of all tokens, or, in a tree,
+        #: whose many tokens would unroll into very much code, of one at a time.
         self.pairs = [(i, t) for t in range(self.T) for i in range(len(spec.program.reads))]
         self.inputs = common.inputs_of(spec)
-        self.layers = spec.form == "flush"
+        self.layers = FORMS[spec.form].layered
 
     def allocate(self) -> None:
         K, V, tokens = self.K, self.V, self.T
@@ -110,6 +109,7 @@ class Cell:
         for name in INTEGERS:
             setattr(self, name, _local(name, (1,), "int32"))
         self.slot, self.ring = _local("slot", (1,), "int64"), _local("ring", (1,), "int64")
+        self.target = _local("target", (1,), "int64") if self.spec.form == "publish" else self.slot
         self.acc, self.total = _floats("acc", self.lanes), _floats("total", self.fold_lines, self.width)
         self.keep, self.log_keep = _local("keep", (1,), "float64"), _local("log_keep", (1,), "float64")
         self.keep_k, self.log_keep_k = _floats("keep_k", K), _floats("log_keep_k", K)
@@ -152,6 +152,10 @@ class Cell:
             for i, expr in enumerate(self.spec.program.reads)
         ]
         self.w, self.z = _floats("w", tokens), _floats("z", V)
+        if self.spec.tree:
+            self.parent, self.ancestor = _local("parent", (tokens,), "int32"), _local("ancestor", (1,), "int32")
+            self.token = _local("token", (1,), "int32")
+            self.pairs = [(i, self.token[0]) for i in range(len(self.reads))]
         self.decay, self.decay_k = _floats("decay", tokens), _floats("decay_k", tokens, K)
         self.decay_v = _floats("decay_v", tokens, V)
         block = max(self.rows, TOGETHER, self.fold_lines)
@@ -191,11 +195,11 @@ class Cell:
         at += (self.key_head if argument.heads == "key" else self.head[0],)
         return T.cast(getattr(self.arguments, argument.name)[(*at, *self.channel(argument.axis, x))], "float32")
 
-    def state_at(self, line: Any, x: Any) -> tuple[Any, ...]:
+    def state_at(self, line: Any, x: Any, slot: Any = None) -> tuple[Any, ...]:
         """Index of element ``x`` of a line of the tile: a row of V in layout VK, of K in KV, contiguous in memory."""
         v0 = self.block[0] * self.V
         tile = (v0 + line, x) if self.spec.layout == "VK" else (line, v0 + x)
-        return (*self.lead, self.slot[0], self.head[0], *tile)
+        return (*self.lead, (self.slot if slot is None else slot)[0], self.head[0], *tile)
 
     def state(self, line: Any, x: Any) -> Any:
         """An element of the tile in float32; of an 8-bit state, its code."""

@@ -85,19 +85,48 @@ def look_back(c: Any) -> None:
     """Scores of every token against the earlier ones, the newest first; y decays to the start of its window."""
     for t in T.serial(c.length[0]):
         c.w[t] = T.float32(1)
+        start_walk(c, t)
         for back in T.serial(t):
-            for read in c.reads:
-                for write, score in zip(c.writes, read.score, strict=True):
-                    sum_over_k(c, c.back_product(read, write, t, t - 1 - back), score, (t, t - 1 - back))
-                    score[t, t - 1 - back] = score[t, t - 1 - back] * c.w[t]
-                if c.layout.log_decay_key is not None:
-                    for k in T.serial(c.K):
-                        read.y[t, k] = read.y[t, k] * c.decay_k[t - 1 - back, k]
-            if c.layout.log_decay_scalar is not None:
-                c.w[t] = c.w[t] * c.decay[t - 1 - back]
+            if is_ancestor(c, t - 1 - back):
+                look_at(c, t, t - 1 - back)
+                walk_on(c, t - 1 - back)
         for read in c.reads:
             for k in T.serial(c.K):
                 read.y[t, k] = read.y[t, k] * c.w[t]
+
+
+@T.macro
+def look_at(c: Any, t: Any, s: Any) -> None:
+    """Scores of token ``t`` against token ``s``, and its vectors pulled back over it."""
+    for read in c.reads:
+        for write, score in zip(c.writes, read.score, strict=True):
+            sum_over_k(c, c.back_product(read, write, t, s), score, (t, s))
+            score[t, s] = score[t, s] * c.w[t]
+        if c.layout.log_decay_key is not None:
+            for k in T.serial(c.K):
+                read.y[t, k] = read.y[t, k] * c.decay_k[s, k]
+    if c.layout.log_decay_scalar is not None:
+        c.w[t] = c.w[t] * c.decay[s]
+
+
+# -- a tree: a token sees its ancestors, which a walk over the earlier tokens, newest first, meets in order ------------
+
+
+@T.macro
+def start_walk(c: Any, t: Any) -> None:
+    if c.spec.tree:
+        c.ancestor[0] = c.parent[t]
+
+
+def is_ancestor(c: Any, s: Any) -> Any:
+    """Whether token ``s`` is the next one on the walk; in a chain every token is."""
+    return c.ancestor[0] == s if c.spec.tree else True
+
+
+@T.macro
+def walk_on(c: Any, s: Any) -> None:
+    if c.spec.tree:
+        c.ancestor[0] = c.parent[s]
 
 
 # -- records ---------------------------------------------------------------------------------------------------------
@@ -248,17 +277,27 @@ def stream(c: Any) -> None:
             read.past[t, k] = read.y[t, k] * c.checkpoint(k=k)
     for block in T.serial(c.lines // c.rows):
         prefetch_records(c, block * c.records_per_block, (block + 1) * c.records_per_block)
-        if c.spec.layout == "VK":
-            dots(c, c.rows, c.state_products(block * c.rows), block * c.rows)
-            for d in list(range(len(c.pairs))):
-                for row in T.serial(c.rows):
-                    add_to_read(c, c.pairs[d], block * c.rows + row, c.dot[d][row])
+        if c.spec.tree:
+            for t in T.serial(c.length[0]):
+                c.token[0] = t
+                stream_block(c, block)
         else:
+            stream_block(c, block)
+
+
+@T.macro
+def stream_block(c: Any, block: Any) -> None:
+    if c.spec.layout == "VK":
+        dots(c, c.rows, c.state_products(block * c.rows), block * c.rows)
+        for d in list(range(len(c.pairs))):
             for row in T.serial(c.rows):
-                prefetch_line(c, block * c.rows + row + c.schedule.ahead)
-            for v in T.serial(c.V):
-                for pair in c.pairs:
-                    add_to_read(c, pair, v, c.lines_times(pair, block * c.rows, v))
+                add_to_read(c, c.pairs[d], block * c.rows + row, c.dot[d][row])
+    else:
+        for row in T.serial(c.rows):
+            prefetch_line(c, block * c.rows + row + c.schedule.ahead)
+        for v in T.serial(c.V):
+            for pair in c.pairs:
+                add_to_read(c, pair, v, c.lines_times(pair, block * c.rows, v))
 
 
 @T.macro
@@ -287,7 +326,12 @@ def fold(c: Any) -> None:
                     c.total[i, x] = c.total[i, x] + c.kept(block * c.fold_lines + i, x)
             store_line(c, i, block * c.fold_lines + i)
         if c.T > 0:
-            read_lines(c, block * c.fold_lines)
+            if c.spec.tree:
+                for t in T.serial(c.length[0]):
+                    c.token[0] = t
+                    read_lines(c, block * c.fold_lines)
+            else:
+                read_lines(c, block * c.fold_lines)
 
 
 @T.macro
@@ -296,9 +340,10 @@ def store_line(c: Any, i: Any, line: Any) -> None:
     if c.spec.stochastic:
         draw(c, line)
     for x in T.serial(c.width):
-        c.arguments.state[c.state_at(line, x)] = c.rounded(c.total[i, x], x)
-    for x in T.serial(c.width):
-        c.total[i, x] = c.state(line, x)
+        c.arguments.state[c.state_at(line, x, c.target)] = c.rounded(c.total[i, x], x)
+    if c.T > 0:
+        for x in T.serial(c.width):
+            c.total[i, x] = c.state(line, x)
 
 
 @T.macro
@@ -344,13 +389,11 @@ def solve(c: Any) -> None:
             for read in c.reads:
                 read.r[v] = T.float32(0)
         if c.T > 1:
+            start_walk(c, t)
             for back in T.serial(t):
-                for v in T.serial(c.V):
-                    for read in c.reads:
-                        read.r[v] = read.r[v] + c.z[v] * c.earlier(read, t, t - 1 - back, v)
-                if program.log_decay_value is not None:
-                    for v in T.serial(c.V):
-                        c.z[v] = c.z[v] * c.decay_v[t - 1 - back, v]
+                if is_ancestor(c, t - 1 - back):
+                    hear(c, t, t - 1 - back)
+                    walk_on(c, t - 1 - back)
         for v in T.serial(c.V):
             for read in c.reads:
                 read.r[v] = read.r[v] + c.z[v] * read.h[t, v]
@@ -359,6 +402,17 @@ def solve(c: Any) -> None:
                 write.left[t, v] = c.value(program.lefts[write.number], t, v=v)
         for v in T.serial(c.V):
             c.arguments.out[c.out_at(t, v)] = T.cast(c.value(program.output, t, v=v), c.spec.io)
+
+
+@T.macro
+def hear(c: Any, t: Any, s: Any) -> None:
+    """Adds what token ``s`` wrote to the reads of token ``t``; z decays over it."""
+    for v in T.serial(c.V):
+        for read in c.reads:
+            read.r[v] = read.r[v] + c.z[v] * c.earlier(read, t, s, v)
+    if c.spec.program.log_decay_value is not None:
+        for v in T.serial(c.V):
+            c.z[v] = c.z[v] * c.decay_v[s, v]
 
 
 @T.macro

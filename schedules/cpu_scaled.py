@@ -116,11 +116,11 @@ def store_tile(c: Any) -> None:
         for x in T.serial(c.width):
             c.tile[line, x] = common.on_grid(c.tile[line, x], c.spec.state, c.offsets[x] if c.spec.stochastic else None)
         for x in T.serial(c.width):
-            c.arguments.state[c.state_at(line, x)] = common.encoded(c.tile[line, x], c.spec.state)
+            c.arguments.state[c.state_at(line, x, c.target)] = common.encoded(c.tile[line, x], c.spec.state)
     for v in T.serial(c.V):
-        c.arguments.state_rows[(*c.lead, c.slot[0], c.head[0], v)] = c.row_scale[v]
+        c.arguments.state_rows[(*c.lead, c.target[0], c.head[0], v)] = c.row_scale[v]
     for k in T.serial(c.K):
-        c.arguments.state_channels[(*c.lead, c.slot[0], c.head[0], k)] = c.channel_scale[k]
+        c.arguments.state_channels[(*c.lead, c.target[0], c.head[0], k)] = c.channel_scale[k]
 
 
 @T.macro

@@ -1,18 +1,21 @@
-"""The cursors of a token step, for all layers at once: advance after decode, step or flush, commit after verify."""
+"""The cursors of a token step, for all layers at once: advance after decode, step or flush, commit after verify,
+commit_path after verify of a tree."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import tilelang.language as T
+from tilelang import tvm
 
-from kvbuffer_codegen.ir.forms import KernelSpec
+from kvbuffer_codegen.ir.forms import MOST_TOKENS, KernelSpec
 from kvbuffer_codegen.ir.signature import (
     ADVANCE_FORMS,
     BASE,
     COUNT,
     FAULT,
     FAULT_ACCEPTED,
+    FAULT_PATH,
     KV_ONLY,
     SKIPPED,
     WINDOW,
@@ -25,7 +28,7 @@ from kvbuffer_codegen.schedules.space_gpu import GpuSchedule
 
 def cpu(spec: KernelSpec, schedule: CpuSchedule) -> Program:
     """A cell takes ``rows`` batch rows."""
-    row_of = advance_row if spec.form == "advance" else commit_row
+    row_of = ROWS[spec.form]
 
     @T.macro
     def body(arguments: Any) -> None:
@@ -40,7 +43,7 @@ def cpu(spec: KernelSpec, schedule: CpuSchedule) -> Program:
 
 def gpu(spec: KernelSpec, schedule: GpuSchedule, target: TargetLike) -> Program:
     """A thread takes a batch row."""
-    row_of = advance_row if spec.form == "advance" else commit_row
+    row_of = ROWS[spec.form]
 
     @T.macro
     def body(arguments: Any) -> None:
@@ -91,9 +94,58 @@ def commit_row(a: Any, row: Any, slot: Any) -> None:
             accepted[0] = common.index_words(a.accepted, row)[0]
         else:
             a.cursors[FAULT, slot[0]] = a.cursors[FAULT, slot[0]] | FAULT_ACCEPTED
-        folds[0] = overflows(a, slot[0], a.cursors[WINDOW, slot[0]])
-        apply_fold(a, slot[0], folds[0])
-        a.cursors[COUNT, slot[0]] = a.cursors[COUNT, slot[0]] + accepted[0]
+        close_window(a, slot, accepted, folds)
+
+
+@T.macro
+def close_window(a: Any, slot: Any, accepted: Any, folds: Any) -> None:
+    folds[0] = overflows(a, slot[0], a.cursors[WINDOW, slot[0]])
+    apply_fold(a, slot[0], folds[0])
+    a.cursors[COUNT, slot[0]] = a.cursors[COUNT, slot[0]] + accepted[0]
+
+
+@T.macro
+def commit_path_row(a: Any, row: Any, slot: Any) -> None:
+    """As commit, and a path that is none counts as 0."""
+    accepted = T.alloc_local((1,), "int32")
+    folds = T.alloc_local((1,), "int32")
+    good = T.alloc_local((1,), "int32")
+    before = T.alloc_local((1,), "int32")
+    accepted[0] = 0
+    if a.cursors[WINDOW, slot[0]] > 0:
+        if common.in_range(*common.index_words(a.accepted, row), a.cursors[WINDOW, slot[0]] + 1):
+            accepted[0] = common.index_words(a.accepted, row)[0]
+            most = T.max(T.max(a.buffer, a.kv_only), MOST_TOKENS)
+            check_path(a, row, a.cursors[WINDOW, slot[0]], accepted[0], most, good, before)
+            if good[0] == 0:
+                accepted[0] = 0
+                a.cursors[FAULT, slot[0]] = a.cursors[FAULT, slot[0]] | FAULT_PATH
+        else:
+            a.cursors[FAULT, slot[0]] = a.cursors[FAULT, slot[0]] | FAULT_ACCEPTED
+        close_window(a, slot, accepted, folds)
+
+
+@T.macro
+def check_path(a: Any, row: Any, window: Any, accepted: Any, most: Any, good: Any, before: Any) -> None:
+    """good[0]: whether the first ``accepted`` nodes of the row's path are a child of the history, a child of that, and
+    so on, of a window of this many nodes; ``most``: what a row has room for. ``before``: room for a node."""
+    good[0] = T.if_then_else(accepted <= T.min(a.path.shape[1], most), 1, 0)
+    before[0] = -1
+    for i in T.serial(T.if_then_else(good[0] == 1, accepted, 0)):
+        if common.in_range(*common.index_words(a.path, row, i), T.min(window, a.parents.shape[1])):
+            if tvm.tirx.Not(same(common.index_words(a.parents, row, common.index_words(a.path, row, i)[0]), before[0])):
+                good[0] = 0
+            before[0] = common.index_words(a.path, row, i)[0]
+        else:
+            good[0] = 0
+
+
+def same(words: tuple[Any, Any], number: Any) -> Any:
+    """Whether an index from :func:`common.index_words` is an int32 ``number``."""
+    return tvm.tirx.all(words[0] == number, words[1] == number >> 31)
+
+
+ROWS = {"advance": advance_row, "commit": commit_row, "commit_path": commit_path_row}
 
 
 def overflows(a: Any, slot: Any, tokens: Any) -> Any:

@@ -10,12 +10,23 @@ import tilelang.language as T
 from tilelang import tvm
 
 from kvbuffer_codegen.ir.forms import FORMS, KernelSpec
-from kvbuffer_codegen.ir.signature import BASE, COUNT, FAULT, FAULT_LENGTH, KV_ONLY, SKIPPED, WINDOW
+from kvbuffer_codegen.ir.signature import (
+    BASE,
+    COUNT,
+    FAULT,
+    FAULT_LENGTH,
+    FAULT_PARENT,
+    FAULT_TARGET,
+    KV_ONLY,
+    SKIPPED,
+    WINDOW,
+)
 from kvbuffer_codegen.schedules import Program, common
 from kvbuffer_codegen.schedules.gpu_replay import replay_row
 from kvbuffer_codegen.schedules.gpu_ring import ring_registers
-from kvbuffer_codegen.schedules.gpu_state import fold_pending, store_state
+from kvbuffer_codegen.schedules.gpu_state import fold_pending, load_state, store_state
 from kvbuffer_codegen.schedules.gpu_tile import F32, Cell
+from kvbuffer_codegen.schedules.gpu_tree import find_parents
 from kvbuffer_codegen.schedules.gpu_window import run_row, write_zeros
 from kvbuffer_codegen.schedules.space_gpu import Geometry, GpuSchedule
 
@@ -44,7 +55,7 @@ def window(spec: KernelSpec, schedule: GpuSchedule) -> Program:
 
 
 def flush(spec: KernelSpec, schedule: GpuSchedule) -> Program:
-    """flush: as :func:`window`, with the layers in front of the batch rows."""
+    """flush and publish: as :func:`window`, with the layers in front of the batch rows."""
     geo = Geometry(spec, schedule)
 
     @T.macro
@@ -58,8 +69,12 @@ def flush(spec: KernelSpec, schedule: GpuSchedule) -> Program:
             column = column_of(a, slot)
             count, base, kv_only = a.cursors[COUNT, column], a.cursors[BASE, column], a.cursors[KV_ONLY, column]
             if tvm.tirx.all(common.in_range(slot, slot_rest, a.P), common.in_range(ring, ring_rest, a.N)):
-                if count > 0:
-                    fold_slot(dataclasses.replace(cell, slot=slot, ring=ring, count=count, base=base, kv_only=kv_only))
+                row = dataclasses.replace(cell, slot=slot, ring=ring, count=count, base=base, kv_only=kv_only)
+                if spec.form == "publish":
+                    publish_slot(row)
+                else:
+                    if count > 0:
+                        fold_slot(row, row)
             else:
                 report_row(cell, (slot, slot_rest), (ring, ring_rest))
 
@@ -75,9 +90,10 @@ def place(geo: Geometry, a: Any, block: Any, thread: Any) -> Cell:
     """The cell of a block, with its shared memory."""
     heads = T.truncdiv(block, geo.blocks)
     row, hv = T.truncdiv(heads, a.HV), T.truncmod(heads, a.HV)
-    layers = geo.spec.form == "flush"
+    layers = FORMS[geo.spec.form].layered
     lead, b = ((T.truncdiv(row, a.B),), T.truncmod(row, a.B)) if layers else ((), row)
-    shared = {name: T.alloc_shared(shape, F32) for name, shape in geo.shared().items()}
+    dtypes = {"parents": "int32"}
+    shared = {name: T.alloc_shared(shape, dtypes.get(name, F32)) for name, shape in geo.shared().items()}
     return Cell(geo, a, lead, b, hv, T.truncmod(block, geo.blocks), thread, shared)
 
 
@@ -99,17 +115,51 @@ def report_row(cell: Cell, slot: tuple[Any, Any], ring: tuple[Any, Any]) -> None
     """A row that is left alone, as its slot or its ring does not exist (index words)."""
     if first_thread(cell):
         if common.in_range(*slot, cell.args.P):
-            cell.args.cursors[WINDOW, slot[0]] = SKIPPED
+            if cell.spec.form != "publish":  # after which no cursors move
+                cell.args.cursors[WINDOW, slot[0]] = SKIPPED
             common.report_index(cell.args, *ring)
         else:
             common.report_index(cell.args, *slot)
 
 
 @T.macro
-def fold_slot(cell: Cell) -> None:
+def publish_slot(cell: Cell) -> None:
+    """The row's second slot: its folded state, and cursors of an ordinary row without records."""
+    cursors = cell.args.cursors
+    dst, rest = common.index_words(cell.args.dst, cell.b)
+    if tvm.tirx.all(common.in_range(dst, rest, cell.args.P), dst != cell.slot):
+        if cell.count > 0:
+            fold_slot(cell, dataclasses.replace(cell, slot=dst))
+        else:
+            copy_slot(cell, dataclasses.replace(cell, slot=dst))
+        if first_thread(cell):
+            for i in list(range(FAULT)):
+                cursors[i, dst] = 0
+    else:
+        if tvm.tirx.all(first_thread(cell), tvm.tirx.Not(common.is_padding(dst, rest))):
+            cursors[FAULT, cell.slot] = T.bitwise_or(cursors[FAULT, cell.slot], FAULT_TARGET)
+
+
+@T.macro
+def copy_slot(cell: Cell, target: Cell) -> None:
+    state = T.alloc_local((cell.geo.rows * cell.geo.columns,), F32)
+    load_state(cell, state)
+    store_state(target, state, True)
+
+
+@T.macro
+def fold_slot(cell: Cell, target: Cell) -> None:
+    """``target``: the row that the state is written to."""
     state = T.alloc_local((cell.geo.rows * cell.geo.columns,), F32)
     fold_pending(cell, ring_registers(cell), state)
-    store_state(cell, state, True)
+    store_state(target, state, True)
+
+
+@T.macro
+def report_tree(cell: Cell, wrong: Any) -> None:
+    if wrong:
+        cursors = cell.args.cursors
+        cursors[FAULT, cell.slot] = T.bitwise_or(cursors[FAULT, cell.slot], FAULT_PARENT)
 
 
 @T.macro
@@ -121,10 +171,14 @@ def run_slot(cell: Cell) -> None:
     if spec.form == "verify":
         given, rest = common.index_words(cell.args.lengths, cell.b)
         length[0] = T.if_then_else(common.in_range(given, rest, spec.window + 1), given, 0)
+        if spec.tree:
+            find_parents(cell, length)
         if first_thread(cell):
             cursors[WINDOW, cell.slot] = length[0]
             if tvm.tirx.Not(common.in_range(given, rest, spec.window + 1)):
                 cursors[FAULT, cell.slot] = T.bitwise_or(cursors[FAULT, cell.slot], FAULT_LENGTH)
+            if spec.tree:
+                report_tree(cell, tvm.tirx.all(common.in_range(given, rest, spec.window + 1), given != length[0]))
     if length[0] > 0:
         capacity = T.Select(cell.kv_only != 0, spec.kv_only, spec.buffer)
         full = T.bool(True) if FORMS[spec.form].folds == "pending" else cell.count + length[0] > capacity

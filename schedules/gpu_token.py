@@ -337,14 +337,18 @@ def walk_window(cell: Cell, ring: Ring, first: int) -> None:
     g = cell.geo
     vector = T.alloc_local((g.columns,), F32)
     value = T.alloc_local((1,), F32)
+    ancestor = T.alloc_local((1,), "int32") if cell.spec.tree else None
     for q in T.unroll(ceil_div(g.T * g.reads, g.groups)):
         task = q * g.groups + cell.group
+        if cell.spec.tree:
+            ancestor[0] = cell.shared["parents"][0, T.min(task // g.reads, g.T - 1)]
         if task < g.T * g.reads:
             for c in T.unroll(g.columns):
                 vector[c] = cell.shared["reads"][task, cell.column(c)]
         for back in T.serial(g.T):
             source = g.T - 1 - back
-            live = tvm.tirx.all(task < g.T * g.reads, source < task // g.reads)
+            seen = source == ancestor[0] if cell.spec.tree else source < task // g.reads
+            live = tvm.tirx.all(task < g.T * g.reads, seen)
             for r in T.unroll(g.rank):
                 value[0] = ZERO
                 if live:
@@ -356,6 +360,8 @@ def walk_window(cell: Cell, ring: Ring, first: int) -> None:
             if live:
                 for c in T.unroll(g.columns):
                     vector[c] = vector[c] * T.exp(cell.shared["token_decay"][source, cell.column(c)])
+                if cell.spec.tree:
+                    ancestor[0] = cell.shared["parents"][0, source]
         if task < g.T * g.reads:
             for c in T.unroll(g.columns):
                 cell.shared["reads"][task, cell.column(c)] = vector[c]

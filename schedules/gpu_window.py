@@ -10,6 +10,7 @@ happens to a row: docs/architecture.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import tilelang.language as T
@@ -41,6 +42,7 @@ from kvbuffer_codegen.schedules.gpu_token import (
     token_registers,
     walk_window,
 )
+from kvbuffer_codegen.schedules.gpu_tree import solve_tree
 
 
 @dataclass
@@ -68,12 +70,13 @@ def value_exprs(cell: Cell) -> list[Expr | None]:
 
 def row_registers(cell: Cell) -> Rows:
     g = cell.geo
+    kept = 1 if cell.spec.tree else g.T
     values = {
-        node: T.alloc_local((g.T,), getattr(cell.args, node.value[0]).dtype)
+        node: T.alloc_local((kept,), getattr(cell.args, node.value[0]).dtype)
         for node in leaves_of(value_exprs(cell), "input")
         if node.axes
     }
-    reads, lefts, weighed = ([T.alloc_local((g.T,), F32) for _ in range(n)] for n in (g.reads, g.rank, g.rank))
+    reads, lefts, weighed = ([T.alloc_local((kept,), F32) for _ in range(n)] for n in (g.reads, g.rank, g.rank))
     return Rows(values, reads, lefts, weighed, T.alloc_local((1,), F32), T.alloc_local((1,), F32))
 
 
@@ -83,7 +86,7 @@ def load_values(cell: Cell, rows: Rows, first: Any = 0) -> None:
     row = cell.row + cell.own
     last = T.min(row, cell.geo.V - 1) if cell.geo.masked_rows else row
     for node, buffer in rows.values.items():
-        for t in T.unroll(cell.geo.T):
+        for t in T.unroll(1 if cell.spec.tree else cell.geo.T):
             buffer[t] = number_at(cell.input(node, first + t), last)
 
 
@@ -96,7 +99,7 @@ def lower_row(cell: Cell, token: Token, rows: Rows, expr: Expr, t: Any) -> Any:
         buffer = (
             {"read": rows.reads, "left": rows.lefts}[node.op][node.value] if node.op != "input" else rows.values[node]
         )
-        return T.cast(buffer[t], F32)
+        return T.cast(buffer[0 if cell.spec.tree else t], F32)
 
     return common.lower(expr, leaf, cell.spec)
 
@@ -124,7 +127,7 @@ def read_token(cell: Cell, token: Token, rows: Rows, ring: Ring, state: Any, n: 
                     sums[i * g.rows + p] = sums[i * g.rows + p] + score[0] * left
     sum_lanes(cell, sums, g.rows, g.reads)
     for i in list(range(g.reads)):
-        rows.reads[i][t] = sums[i * g.rows]
+        rows.reads[i][0 if cell.spec.tree else t] = sums[i * g.rows]
 
 
 @T.macro
@@ -196,6 +199,10 @@ def write_zeros(cell: Cell, first: Any = 0) -> None:
             cell.args.out[out_index(cell, first + t)] = T.cast(0, cell.spec.io)
 
 
+#: What a tree does token by token.
+TREE = SimpleNamespace(load=load_values, read=read_token, lower=lower_row, write=write_token, clear=write_zeros)
+
+
 @T.macro
 def advance_state(cell: Cell, token: Token, rows: Rows, state: Any) -> None:
     """The state after the one token, in the registers that hold the state before it."""
@@ -223,7 +230,8 @@ def run_row(cell: Cell, length: Any, folds: Any) -> None:
     load_state(cell, state)
     if cell.warp_group < g.T or g.resident:
         load_token(cell, token, T.min(cell.group, g.T - 1))
-    load_values(cell, rows)
+    if not cell.spec.tree:
+        load_values(cell, rows)
     if cell.spec.history > 0 or not g.one_chunk:
         load_records(cell, ring)
     read[0] = T.Select(folds, 0, cell.count)
@@ -275,10 +283,13 @@ def run_row(cell: Cell, length: Any, folds: Any) -> None:
                 for c in T.unroll(g.columns):
                     state[p * g.columns + c] = state[p * g.columns + c] * state_decay(cell, ring, p, c)
     rows.passed[0] = T.float32(1)
-    for t in T.unroll(g.T):
-        read_token(cell, token, rows, ring, state, read[0], t)
-        solve_token(cell, token, rows, t)
-        write_token(cell, token, rows, length, t)
+    if cell.spec.tree:
+        solve_tree(cell, token, rows, ring, state, read[0], length, TREE)
+    else:
+        for t in T.unroll(g.T):
+            read_token(cell, token, rows, ring, state, read[0], t)
+            solve_token(cell, token, rows, t)
+            write_token(cell, token, rows, length, t)
     if FORMS[cell.spec.form].writes_state:
         advance_state(cell, token, rows, state)
         store_state(cell, state, True)

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Protocol, Self
 from kvbuffer_codegen.ir.forms import KernelSpec
 from kvbuffer_codegen.ir.philox import WORDS
 
-CURSOR_FORMS = ("advance", "commit")
+CURSOR_FORMS = ("advance", "commit", "commit_path")
 
 
 class TargetLike(Protocol):
@@ -86,6 +86,8 @@ class CpuSchedule(Schedule):
     def legal(cls, spec: KernelSpec, target: TargetLike) -> list[Self]:
         if spec.form in CURSOR_FORMS:
             return [cls(rows=rows) for rows in cls.cursor_rows]
+        if spec.form == "compact":  # moves records as they lie
+            return [cls()]
         lanes = [n for n in cls.choices["lanes"] if spec.K % n == 0][-2:]
         lines = spec.V if spec.layout == "VK" else spec.K
         rows = [n for n in cls.choices[f"rows_{spec.layout}"] if lines % n == 0][-3:]
@@ -96,6 +98,8 @@ class CpuSchedule(Schedule):
     def default(cls, spec: KernelSpec, target: TargetLike) -> Self:
         if spec.form in CURSOR_FORMS:
             return cls(rows=64)
+        if spec.form == "compact":
+            return cls()
         rows = 8 if spec.layout == "VK" else 1
         return max(cls.legal(spec, target), key=lambda s: (s.lanes, s.splits == 1, -abs(s.rows - rows), s.ahead))
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 from kvbuffer_codegen.ir.expr import walk
-from kvbuffer_codegen.ir.forms import DTYPES, FORMS, STATES, KernelSpec
+from kvbuffer_codegen.ir.forms import DTYPES, FORMS, STATES, KernelSpec, most_accepted
 from kvbuffer_codegen.schedules.space import CURSOR_FORMS, Schedule, TargetLike
 
 WARP = 32
@@ -59,6 +59,8 @@ class GpuSchedule(Schedule):
     def legal(cls, spec: KernelSpec, target: TargetLike) -> list[Self]:
         if spec.form in CURSOR_FORMS:
             return [cls(threads=threads) for threads in cls.cursor_threads]
+        if spec.form == "compact":
+            return [cls(threads=threads) for threads in cls.choices["threads"]]
         limit = getattr(target, "shared_limit", 0) or 99 * 1024
         made = (cls(*values) for values in itertools.product(*cls.choices.values()))
         fitting = [s for s in made if Geometry(spec, s).fits(limit)]
@@ -67,7 +69,7 @@ class GpuSchedule(Schedule):
 
     @classmethod
     def default(cls, spec: KernelSpec, target: TargetLike) -> Self:
-        if spec.form in CURSOR_FORMS:
+        if spec.form in CURSOR_FORMS or spec.form == "compact":
             return cls(threads=128)
 
         # Measured on an H200. Scores, gates and addresses cost a block the same whatever its tile: where they are
@@ -141,7 +143,7 @@ class Geometry:
         spec = self.spec
         shared = spec.tokens * (self.reads + self.rank + self.key_decay) * spec.K * 4
         many = spec.tokens > MAX_WINDOW or spec.tokens * self.rank * self.reads > MAX_VALUES or shared > MAX_SHARED
-        return FORMS[spec.form].window and many
+        return FORMS[spec.form].window and many and not spec.tree
 
     @property
     def T(self) -> int:
@@ -219,7 +221,8 @@ class Geometry:
     @property
     def most_records(self) -> int:
         """The most records a row can hold, folding or not."""
-        return 0 if FORMS[self.spec.form].folds == "never" else max(self.spec.buffer, self.spec.kv_only)
+        never = FORMS[self.spec.form].folds == "never"
+        return 0 if never else most_accepted(self.spec.buffer, self.spec.kv_only)
 
     @property
     def batch(self) -> int:
@@ -271,6 +274,8 @@ class Geometry:
             if self.key_decay:
                 made["ring_decay"] = (self.lanes, self.padded_k)
                 made["decay"] = (1, self.padded_k)
+        if self.spec.tree:
+            made["parents"] = (1, self.T)
         return made
 
     @property
@@ -285,7 +290,7 @@ class Geometry:
         needed = 36 + 1.35 * self.state + 2.1 * max(1, self.slots) * self.rank * self.rows
         if spec.tokens:
             needed += self.columns * (0.4 * self.token_words + 1.15 * self.reads) + 6 * replayed
-        if self.T > 1:
+        if self.T > 1 and not spec.tree:  # whose left vectors wait in local memory
             needed += 1.5 * self.T * self.rank
         if self.slots:
             needed += 0.9 * min(32, self.values * self.batch) + 0.4 * self.columns * self.record_words * self.batch

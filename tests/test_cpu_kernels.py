@@ -27,7 +27,7 @@ from kvbuffer_codegen.ir.signature import (
 )
 from kvbuffer_codegen.schedules import space
 
-RECURRENT = [name for name, form in FORMS.items() if not form.cursors_only]
+RECURRENT = [name for name, form in FORMS.items() if form.tokens or name == "flush"]
 FLOATS = ("float32", "bfloat16", "float16")
 FAMILY = [*INVENTIONS, *(r for r in RECURRENCES.values() if r is not gated_delta_rule)]
 

@@ -38,7 +38,7 @@ def spec_of(form: str, recurrence: Any = gated_delta_rule, **more: Any) -> Kerne
 
 def by_reference(spec: KernelSpec, recurrence: Any, seed: int = 0) -> str:
     """What the judge says of the torch reference."""
-    case = Case(spec, recurrence, seed)
+    case = checking.case_of(spec, recurrence, seed)
     given = case.tensors()
     ReferenceKernel(spec, "cpu")(*checking.arguments_of(spec, given))
     return checking.judge(case, given).reason

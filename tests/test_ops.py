@@ -26,6 +26,7 @@ def calls_of(pool: Pool) -> dict[str, tuple[Any, ...]]:
     layer = (state, records, memory.cursors, slots, slots)
     token, window = (list(streams.layer(0, rows, T).values()) for T in (None, 4))
     sizes = (pool.buffer, pool.kv_only, pool.rows)
+    path = (torch.tensor([1, 0, 2]), torch.zeros(3, 2, dtype=torch.int32), torch.full((3, 4), -1))
     return {
         "decode": (pool._lookup.kernel("decode", 3), *layer, token, torch.zeros(3, 4, 16)),
         "step": (pool._lookup.kernel("step", 3), *layer, token, torch.zeros(3, 4, 16)),
@@ -39,6 +40,8 @@ def calls_of(pool: Pool) -> dict[str, tuple[Any, ...]]:
         "flush": (pool._lookup.kernel("flush", 3), memory.state, memory.records, memory.cursors, slots, slots, []),
         "advance": (pool._lookup.kernel("advance", 1), memory.cursors, slots, 0, *sizes),
         "commit": (pool._lookup.kernel("commit", 1), memory.cursors, slots, torch.tensor([1, 0, 2]), *sizes),
+        "compact": (pool._lookup.kernel("compact", 1), memory.records, memory.cursors, slots, slots, *path),
+        "commit_path": (pool._lookup.kernel("commit_path", 1), memory.cursors, slots, *path, *sizes),
     }
 
 
@@ -127,10 +130,11 @@ class Seen(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("backend", ["cpu"], indirect=True)
-def test_a_call_allocates_nothing_and_reads_nothing_back(backend: str) -> None:
+def test_a_call_allocates_nothing_and_reads_nothing_back(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pool, slots = make_pool(form="decode", layers=1), torch.tensor(SLOTS)
     streams, rows = Streams(pool, 2, 8), [(1, 0), (-1, 0), (0, 0)]
     token, window = (streams.layer(0, rows, T) for T in (None, 4))
+    dst, parents, path = torch.tensor([4, -1, 5]), torch.tensor([[-1, 0, 0, 2]] * 3), torch.tensor([[0, 2]] * 3)
     out, outs, accepted = torch.empty(3, 4, 16), torch.empty(3, 4, 4, 16), torch.tensor([2, 0, 1])
 
     def cycle() -> None:
@@ -141,9 +145,17 @@ def test_a_call_allocates_nothing_and_reads_nothing_back(backend: str) -> None:
         pool.commit(slots, accepted)
         pool.flush(slots)
 
+    def tree() -> None:
+        pool.flush(slots, dst)
+        pool.verify(0, slots, out=outs, parents=parents, **window)
+        pool.commit(slots, accepted, path)
+
     cycle()
+    tree()
+    monkeypatch.setattr(pool, "_check_tree", lambda *_: None)  # what a CPU's tensors allow, and a GPU's do not
     with Seen() as seen:
         cycle()
+        tree()
     assert seen.names == {
         "aten.as_strided",
         *(f"kvbuffer_codegen.{form}" for form in ops.SCHEMAS),

@@ -19,7 +19,7 @@ from kvbuffer_codegen.runtime.errors import ArgumentError
 from kvbuffer_codegen.runtime.reference import ReferenceKernel
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-FORMS = {"decode": 0, "step": 0, "verify": 5, "flush": 0}
+FORMS = {"decode": 0, "step": 0, "verify": 5, "flush": 0, "publish": 0}
 DTYPES = (("float32", "float32", "VK", 0), ("bfloat16", "float16", "KV", 6), ("float16", "bfloat16", "VK", 5))
 
 

@@ -18,13 +18,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from kvbuffer_codegen.autotune.tree_cases import draw_parents, path_case
 from kvbuffer_codegen.ir import expr as ex
 from kvbuffer_codegen.ir import oracle, storage
 from kvbuffer_codegen.ir.forms import FORMS, STATES, KernelSpec, ring_rows
 from kvbuffer_codegen.ir.forms_numpy import Row, Token
 from kvbuffer_codegen.ir.language import Argument, Recurrence
 from kvbuffer_codegen.ir.records import Field
-from kvbuffer_codegen.ir.signature import BASE, COUNT, KV_ONLY, SKIPPED, WINDOW, WRITES, cursor_rows
+from kvbuffer_codegen.ir.signature import BASE, COUNT, FAULT, KV_ONLY, SKIPPED, WINDOW, WRITES, cursor_rows
 
 F64 = npt.NDArray[np.float64]
 Tensors = dict[str, Any]
@@ -167,7 +168,9 @@ class Stream:
         each: list[Token] = [
             {a.name: every[a.name][t] for a in self.recurrence.arguments if not a.parameter} for t in range(tokens)
         ]
-        row = Row(replace(spec, form="decode", window=0), state.reshape(B * self.HV, spec.V, spec.K), parameters)
+        row = Row(
+            replace(spec, form="decode", window=0, tree=False), state.reshape(B * self.HV, spec.V, spec.K), parameters
+        )
         row.verify(each)
         return row
 
@@ -230,10 +233,13 @@ class Case:
     def __init__(self, spec: KernelSpec, recurrence: Recurrence, seed: int = 0, H: int = 2):
         self.spec, self.recurrence = spec, recurrence
         self.rows = plan(spec, seed)
-        self.layers = LAYERS if spec.form == "flush" else 1
+        self.layers = LAYERS if FORMS[spec.form].layered else 1
         rng = np.random.default_rng(seed)
         self.streams = [Stream(spec, recurrence, self.rows, H, rng) for _ in range(self.layers)]
-        self.P = self.N = sum(r.slot >= 0 for r in self.rows) + 1
+        self.N = sum(r.slot >= 0 for r in self.rows) + 1
+        self.P = self.N + len(self.rows) * (spec.form == "publish")
+        self.parents = draw_parents(len(self.rows), max(spec.window, 1), rng)
+        self.dst = [self.N + i if i % 4 < 3 else -1 for i in range(len(self.rows))]
         self.R = ring_rows(spec.buffer, spec.kv_only, max(spec.tokens, 1)) + 1
         self.before = self._tensors()
 
@@ -245,7 +251,7 @@ class Case:
         spec, live = self.spec, [(b, r) for b, r in enumerate(self.rows) if r.slot >= 0]
         layers = [self._layer(stream, live) for stream in self.streams]
         made: Tensors = {name: torch.stack([layer[name] for layer in layers]) for name in layers[0]}
-        if spec.form != "flush":
+        if not FORMS[spec.form].layered:
             made = {name: x[0] for name, x in made.items()}
         cursors = torch.zeros((cursor_rows(spec), self.P + 1), dtype=torch.int32)
         cursors[WRITES:] = torch.arange(self.P + 1, dtype=torch.int32)
@@ -258,6 +264,12 @@ class Case:
         }
         if spec.form == "verify":
             made["lengths"] = torch.tensor([r.length for r in self.rows], dtype=torch.int32)
+        if spec.tree:
+            past = np.arange(spec.window) >= np.array([[r.length] for r in self.rows])
+            made["parents"] = torch.from_numpy(np.where(past, 10**6, self.parents).astype(np.int32))
+        if spec.form == "publish":
+            cursors[:FAULT, self.N : -1] = torch.tensor([3, 2, 1, 0])[:, None]
+            made["dst"] = torch.tensor(self.dst, dtype=torch.int32)
         if FORMS[spec.form].tokens:
             made |= self._inputs()
             window = (spec.window,) if spec.form == "verify" else ()
@@ -313,13 +325,17 @@ class Case:
         made = {name: torch.full(self.before[name].shape, torch.nan, dtype=torch.float64) for name in self._written()}
         left = state_values(spec, after)
         for y, stream in enumerate(self.streams):
-            view = {name: x[y] if spec.form == "flush" else x for name, x in made.items()}
-            self._want_layer(stream, view, left[y] if spec.form == "flush" else left)
+            view = {name: x[y] if form.layered else x for name, x in made.items()}
+            self._want_layer(stream, view, left[y] if form.layered else left)
         if form.window:
             made["cursors"] = self.before["cursors"].double()
             for r in self.rows:
                 if r.slot >= 0:
                     made["cursors"][WINDOW, r.slot] = r.length
+        if spec.form == "publish":
+            made["cursors"] = self.before["cursors"].double()
+            for r, dst in zip(self.rows, self.dst, strict=True):
+                made["cursors"][[*range(FAULT), *range(WRITES, cursor_rows(spec))], dst] *= r.slot < 0 or dst < 0
         return made
 
     def _written(self) -> list[str]:
@@ -343,6 +359,11 @@ class Case:
 
         current = stream.states.copy()
         live = [(b, r) for b, r in enumerate(self.rows) if r.slot >= 0]
+        if spec.form == "publish":
+            for b, _ in live:
+                if self.dst[b] >= 0:
+                    write(self.dst[b], stream.states[b])
+            return
         for b, r in live:
             if r.folds(spec) and spec.form != "step":
                 write(r.slot, stream.states[b])
@@ -350,8 +371,11 @@ class Case:
         if not form.tokens:
             return
         first = np.array([r.count for r in self.rows])
-        outputs, states = stream.truth(current, first, spec.tokens)
-        records = stream.records(current, first, spec.tokens) if form.appends else []
+        if spec.tree:
+            outputs, records = self._tree_truth(stream, current, first)
+        else:
+            outputs, states = stream.truth(current, first, spec.tokens)
+            records = stream.records(current, first, spec.tokens) if form.appends else []
         view["out"].zero_()
         for b, r in live:
             for i in range(r.length):
@@ -362,9 +386,22 @@ class Case:
             if form.writes_state:
                 write(r.slot, states[0, b])
 
+    def _tree_truth(self, stream: Stream, start: F64, first: npt.NDArray[np.int64]) -> tuple[F64, list[Any]]:
+        """Outputs and records of every node, each from the state after its parent."""
+        outputs, records, states = [], [], [start]
+        for t in range(self.spec.tokens):
+            before = np.stack([states[parent + 1][b] for b, parent in enumerate(self.parents[:, t])])
+            output, after = stream.truth(before, first + t, 1)
+            outputs.append(output[0])
+            records += stream.records(before, first + t, 1)
+            states.append(after[-1])
+        return np.stack(outputs), records
+
 
 def cursor_case(spec: KernelSpec, seed: int = 0) -> tuple[Tensors, torch.Tensor]:
-    """Arguments of a call of ``advance`` or ``commit``, and the cursors that it must leave."""
+    """Arguments of a call of ``advance`` or a commit, and the cursors that it must leave."""
+    if spec.form == "commit_path":
+        return path_case(spec, seed)
     form, L, C, R = spec.form, 5, 7, 11
     rng = np.random.default_rng(seed)
     P, B = 12, 14

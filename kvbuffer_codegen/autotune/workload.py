@@ -122,7 +122,7 @@ def _shared(spec: KernelSpec, recurrence: Recurrence, P: int, H: int, device: to
     """State and rings of P slots: those of one row of two key heads, repeated."""
     R, few = _ring(spec), min(H, 2)
     row = [RowPlan(0, 0, 0, 0, False, 1)]
-    stream = Stream(replace(spec, form="decode", window=0), recurrence, row, few, np.random.default_rng(0))
+    stream = Stream(replace(spec, form="decode", window=0, tree=False), recurrence, row, few, np.random.default_rng(0))
     repeats = -(-H // few)
 
     def spread(x: np.ndarray, dtype: str, heads: int, *lead: int) -> torch.Tensor:

@@ -112,6 +112,7 @@ def manifest(
         "window": spec.window,
         "kv_only": spec.kv_only,
         "rounding": spec.rounding,
+        **({"tree": True} if spec.tree else {}),
         "target": _target(target, compiler),
         "arguments": [to_dict(a) for a in signature(spec)],
         "launch": {

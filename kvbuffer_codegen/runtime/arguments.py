@@ -32,8 +32,9 @@ def kernel_spec(
     layout: str = "VK",
     records: str = "exact",
     rounding: str = "nearest",
+    tree: bool = False,
 ) -> KernelSpec:
-    """The spec that the names of the public API describe; ``advance`` and ``commit`` need ``form`` and ``rounding``
+    """The spec that the names of the public API describe; ``advance`` and the commits need ``form`` and ``rounding``
     alone. Raises ``ValueError`` for what no kernel can be."""
     words(form=form, layout=layout, records=records, rounding=rounding)
     if form in FORMS and FORMS[form].cursors_only:
@@ -54,6 +55,7 @@ def kernel_spec(
         whole(window, "window"),
         whole(kv_only, "kv_only"),
         rounding,
+        tree,
     )
 
 

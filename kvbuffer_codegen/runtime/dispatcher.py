@@ -278,9 +278,8 @@ def _choices(spec: KernelSpec, machine: Device, rows: int, strict: bool, reasons
             reasons.append(str(error))
             continue
         for choice in index.choices:
-            if choice.stale or choice.capability != machine.capability:
-                continue
-            if any(choice.key.get(name) != value for name, value in {"rounding": None, **key}.items()):
+            is_for = {name: value for name, value in choice.key.items() if name != "space"}
+            if choice.stale or choice.capability != machine.capability or is_for != key:
                 continue
             untuned = choice.default and not choice.device
             level = 0 if choice.device == machine.name else 2 if untuned else 1
@@ -392,8 +391,10 @@ def _callers() -> int:
 def _missing(call: Call, found: _Found) -> str:
     spec = call.spec
     key = spec.key()
-    fields = ("K", "V", "ratio", "io", "state", "layout", "buffer", "window", "kv_only") if spec.recurrence else ()
-    what = ", ".join(f"{name}={key[name]}" for name in fields if key[name])
+    fields = (
+        ("K", "V", "ratio", "io", "state", "layout", "buffer", "window", "kv_only", "tree") if spec.recurrence else ()
+    )
+    what = ", ".join(f"{name}={key[name]}" for name in fields if key.get(name))
     refused = f" Refused: {'; '.join(found.reasons)}." if found.reasons else ""
     return (
         f"No {spec.form} kernel for {key['recurrence']} on {call.device.type}{f' ({what})' if what else ''}.{refused} "
@@ -413,6 +414,7 @@ def tune_command(call: Call) -> str:
         parts += [f"--buffer {spec.buffer}"]
         parts += [f"--window {spec.window}"] if spec.window else []
         parts += [f"--kv-only {spec.kv_only}"] if spec.kv_only else []
+        parts += ["--tree"] if spec.tree else []
     parts += [f"--form {spec.form} --batch {max(call.batch, 1)}"]
     return " ".join([*parts, *(["--target cpu"] if call.device.type == "cpu" else [])])
 

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from kvbuffer_codegen.ir.signature import BASE, FAULT, FAULT_ACCEPTED, FAULT_LENGTH, FAULT_SLOT
+from kvbuffer_codegen.ir.signature import (
+    BASE,
+    FAULT,
+    FAULT_ACCEPTED,
+    FAULT_LENGTH,
+    FAULT_PARENT,
+    FAULT_PATH,
+    FAULT_SLOT,
+    FAULT_TARGET,
+)
 
 TEXTS = {
     FAULT_SLOT: "a slot or ring out of range (kernels leave such a row alone)",
     FAULT_LENGTH: "a length out of 0..T (counts as 0), or a materialize further back than the row's records",
     FAULT_ACCEPTED: "an accepted count out of 0..t (counts as 0)",
+    FAULT_PARENT: "a tree that is not topologically ordered: parents[t] out of -1..t-1 (its length counts as 0)",
+    FAULT_PATH: "a path that is not a child of the history, a child of that, and so on (accepted counts as 0)",
+    FAULT_TARGET: "a dst out of range, or the row's own slot (nothing is written)",
 }
 
 

@@ -107,6 +107,7 @@ def load_kernel(
     layout: str = "VK",
     records: str = "exact",
     rounding: str = "nearest",
+    tree: bool = False,
     batch: int = 1,
     device: torch.device | str = "cpu",
 ) -> Kernel | TritonKernel:
@@ -114,7 +115,7 @@ def load_kernel(
     warning, where there is no artifact.
 
     ``heads``: (H, HV). ``dims``: (K, V). ``batch``: the rows that calls will have most of the time, which decides
-    between kernels tuned for different ones. ``advance`` and ``commit`` need ``form`` and ``device`` only. Raises what
+    between kernels tuned for different ones. ``advance`` and the commits need ``form`` and ``device`` only. Raises what
     ``dispatcher.find`` and :func:`load_artifact` raise.
     """
     from kvbuffer_codegen.runtime import dispatcher  # which imports this file
@@ -132,6 +133,7 @@ def load_kernel(
         "layout": layout,
         "records": records,
         "rounding": rounding,
+        "tree": tree,
     }
     found = dispatcher.find_kernel(device=device, batch=batch, **key)
     return load_artifact(found, device) if isinstance(found, Artifact) else found

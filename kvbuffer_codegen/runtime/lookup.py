@@ -40,21 +40,21 @@ class Lookup:
             raise ValueError(f"form={shown(form)}; accepted: {', '.join(FORM_CHOICES)} (auto: the dispatcher chooses)")
         self.fields, self.device, self.heads, self.form = fields, device, heads, form
         self.strict, self.batch_invariant = strict, batch_invariant
-        self._kernels: dict[tuple[str, int, int], str] = {}
+        self._kernels: dict[tuple[str, int, int, bool], str] = {}
         self._forms: dict[int, str] = {}
 
-    def spec(self, form: str, window: int = 0) -> KernelSpec:
+    def spec(self, form: str, window: int = 0, tree: bool = False) -> KernelSpec:
         if FORMS[form].cursors_only:
             return cursor_spec(form, self.fields["rounding"])
-        return KernelSpec(form, window=window, **self.fields)
+        return KernelSpec(form, window=window, tree=tree, **self.fields)
 
     @constant
-    def kernel(self, form: str, batch: int, window: int = 0) -> str:
+    def kernel(self, form: str, batch: int, window: int = 0, tree: bool = False) -> str:
         """The operators' name of the kernel that serves ``batch`` rows."""
-        key = (form, batch, window)
+        key = (form, batch, window, tree)
         if key not in self._kernels:
             self._kernels[key] = dispatcher.select(
-                self.spec(form, window),
+                self.spec(form, window, tree),
                 self.device,
                 batch,
                 self.heads,

@@ -15,14 +15,17 @@ from torch import Tensor
 
 _LAYER = "Tensor(a!) state, Tensor(b!)[] records, Tensor(c!) cursors, Tensor slots, Tensor rings"
 _CURSORS = "int buffer, int kv_only, int ring"
+_PATH = "Tensor accepted, Tensor path, Tensor parents"
 
 SCHEMAS = {
     "decode": f"(str kernel, {_LAYER}, Tensor[] inputs, Tensor(d!) out) -> ()",
     "step": f"(str kernel, {_LAYER}, Tensor[] inputs, Tensor(d!) out) -> ()",
-    "verify": f"(str kernel, {_LAYER}, Tensor lengths, Tensor[] inputs, Tensor(d!) out) -> ()",
-    "flush": f"(str kernel, {_LAYER}, Tensor[] inputs) -> ()",
+    "verify": f"(str kernel, {_LAYER}, Tensor lengths, Tensor[] inputs, Tensor(d!) out, Tensor? parents=None) -> ()",
+    "flush": f"(str kernel, {_LAYER}, Tensor[] inputs, Tensor? dst=None) -> ()",
     "advance": f"(str kernel, Tensor(a!) cursors, Tensor slots, int form, {_CURSORS}) -> ()",
     "commit": f"(str kernel, Tensor(a!) cursors, Tensor slots, Tensor accepted, {_CURSORS}) -> ()",
+    "compact": f"(str kernel, Tensor(a!)[] records, Tensor cursors, Tensor slots, Tensor rings, {_PATH}) -> ()",
+    "commit_path": f"(str kernel, Tensor(a!) cursors, Tensor slots, {_PATH}, {_CURSORS}) -> ()",
 }
 
 _kernels: dict[str, Callable[..., None]] = {}
@@ -68,8 +71,10 @@ def _verify(
     lengths: Tensor,
     inputs: Sequence[Tensor],
     out: Tensor,
+    parents: Tensor | None = None,
 ) -> None:
-    kernel(name)(state, *records, cursors, slots, rings, lengths, *inputs, out)
+    tree = () if parents is None else (parents,)
+    kernel(name)(state, *records, cursors, slots, rings, lengths, *tree, *inputs, out)
 
 
 def _flush(
@@ -80,8 +85,14 @@ def _flush(
     slots: Tensor,
     rings: Tensor,
     inputs: Sequence[Tensor],
+    dst: Tensor | None = None,
 ) -> None:
-    kernel(name)(state, *records, cursors, slots, rings, *inputs)
+    target = () if dst is None else (dst,)
+    kernel(name)(state, *records, cursors, slots, rings, *target, *inputs)
+
+
+def _compact(name: str, records: Sequence[Tensor], *rest: Tensor) -> None:
+    kernel(name)(*records, *rest)
 
 
 def _cursors(name: str, *arguments: Any) -> None:
@@ -103,6 +114,8 @@ _IMPLEMENTATIONS = {
     "flush": _flush,
     "advance": _cursors,
     "commit": _cursors,
+    "compact": _compact,
+    "commit_path": _cursors,
 }
 
 _library = torch.library.Library("kvbuffer_codegen", "DEF")
@@ -118,3 +131,5 @@ verify = torch.ops.kvbuffer_codegen.verify.default
 flush = torch.ops.kvbuffer_codegen.flush.default
 advance = torch.ops.kvbuffer_codegen.advance.default
 commit = torch.ops.kvbuffer_codegen.commit.default
+compact = torch.ops.kvbuffer_codegen.compact.default
+commit_path = torch.ops.kvbuffer_codegen.commit_path.default

@@ -27,7 +27,9 @@ from kvbuffer_codegen.ir.forms import KernelSpec, cursor_spec
 
 VARIABLE = "KVBUFFER_CODEGEN_POLICY"
 FORM_CHOICES = ("auto", "decode", "step")
-_KEY_FIELDS = tuple(cursor_spec("advance", "stochastic").key())
+_KEY_FIELDS = (*cursor_spec("advance", "stochastic").key(), "tree")
+#: What a key says of these fields where it leaves them out.
+_DEFAULTS = {"rounding": "nearest", "tree": False}
 
 
 class PolicyError(ValueError):
@@ -48,7 +50,7 @@ class Override:
         return (
             lo <= rows
             and (hi is None or rows <= hi)
-            and all(key.get(name, "nearest") == value for name, value in self.key.items())
+            and all(key.get(name, _DEFAULTS.get(name)) == value for name, value in self.key.items())
         )
 
 

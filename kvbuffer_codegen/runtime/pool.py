@@ -15,12 +15,12 @@ there, and allocate nothing where `out` is given: they capture in a CUDA graph a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from kvbuffer_codegen.ir.forms import KernelSpec, ring_rows
+from kvbuffer_codegen.ir.forms import MOST_TOKENS, KernelSpec, ring_rows
 from kvbuffer_codegen.ir.language import Recurrence
 from kvbuffer_codegen.ir.normal_form import NormalForm
 from kvbuffer_codegen.ir.signature import ADVANCE_FORMS, COUNT, FAULT, WINDOW, TensorArg, signature
@@ -42,7 +42,8 @@ from kvbuffer_codegen.runtime.arguments import (
 from kvbuffer_codegen.runtime.errors import shown
 from kvbuffer_codegen.runtime.lookup import Lookup
 from kvbuffer_codegen.runtime.memory import Memory
-from kvbuffer_codegen.runtime.order import Order
+from kvbuffer_codegen.runtime.order import Order, OrderError
+from kvbuffer_codegen.runtime.reference_trees import bad_parents
 
 
 class Pool:
@@ -54,12 +55,12 @@ class Pool:
     vectors of the buffer in bfloat16 ("bf16") or as two of them each ("hilo"). rounding: "nearest", or "stochastic"
     where folds and steps write a 16-bit or 8-bit state, by ``seed`` (32 bits) and how often a row was written since its
     reset or load: the same seed and tokens give the same bits in any slot and batch. buffer: L, the records
-    at which a row folds. max_window: most tokens of one verify. kv_only: C, 0 for none: rows start without a
-    checkpoint and keep up to C records before their first fold. layout: "VK" or "KV", how states lie in memory;
-    states given and returned are [.., HV, V, K] in either case. form: what :meth:`decode` runs, "auto", "decode" or
-    "step". strict: a kernel must be among the listed artifacts, else LookupError; otherwise a missing one falls
-    back to torch with a warning. batch_invariant: one kernel per form whatever the batch. debug: every call checks
-    for faults, repeated slots and open windows (syncs).
+    at which a row folds. max_window: most tokens of one verify, 1 to 64; a chain has up to 16, a tree of drafts up to
+    64. kv_only: C, 0 for none: rows start without a checkpoint and keep up to C records before their first fold.
+    layout: "VK" or "KV", how states lie in memory; states given and returned are [.., HV, V, K] in either case. form:
+    what :meth:`decode` runs, "auto", "decode" or "step". strict: a kernel must be among the listed artifacts, else
+    LookupError; otherwise a missing one falls back to torch with a warning. batch_invariant: one kernel per form
+    whatever the batch. debug: every call checks for faults, repeated slots and open windows (syncs).
 
     ``slots`` of a call: int32 or int64 [B]; ``rings`` likewise, default
     ``slots``; -1 in either leaves the row alone. ``inputs``: the recurrence's arguments by name: [B, ...] in decode
@@ -115,7 +116,7 @@ class Pool:
             raise ValueError(f"seed={shown(seed)}; accepted: a whole number of 32 bits, -2147483648 to 2147483647")
         flush = KernelSpec("flush", **fields)  # refuses what no kernel can be
         try:
-            KernelSpec("verify", window=max_window, **fields)
+            KernelSpec("verify", window=max_window, tree=max_window > MOST_TOKENS, **fields)
         except ValueError as error:  # window: the rest is the same
             raise ValueError(f"max_{error}") from None
         self.layers, self.slots, self.device = layers, slots, pool_device(device)
@@ -126,6 +127,7 @@ class Pool:
         self._memory = Memory(flush, layers, slots, self.heads, self.rows, self.device, seed)
         self._cursors, self._layers = self._memory.cursors, self._memory.layers
         self._order = Order(layers)
+        self._parents: Tensor | None = None  # of the open window, where it is a tree
         self._arguments = tuple(a.name for a in self.recurrence.arguments)
         self._per_token = next(a.name for a in self.recurrence.arguments if not a.parameter)
         self._flush_arguments = tuple(
@@ -158,6 +160,7 @@ class Pool:
         slots: Tensor,
         *,
         lengths: Tensor | None = None,
+        parents: Tensor | None = None,
         out: Tensor | None = None,
         rings: Tensor | None = None,
         **inputs: Tensor,
@@ -166,8 +169,21 @@ class Pool:
         [B, T, HV, V]. Its records count only from :meth:`commit` on.
 
         lengths: int32 or int64 [B], each row's own number of tokens, 0..T; default T. Outputs past it are zero.
+        parents: int32 or int64 [B, T], makes the window a tree of up to 64 nodes: node t follows node parents[b, t], a
+        node before it, or with -1 the committed history, and sees its ancestors alone. Without it a window is a chain
+        of up to 16. Give every layer the same, and leave it as it is until commit. A tree that is not ordered so is a
+        ValueError on a CPU; on a GPU it is a fault, and the row's length counts as 0.
         """
-        return self._token("verify", layer, slots, out, rings, inputs, lengths)
+        if (self._parents is None) != (parents is None) and not self._order.between:
+            began = "a chain" if self._parents is None else "a tree"
+            raise OrderError(
+                f"verify of layer {layer}: this window began as {began}; give every layer the same parents"
+            )
+        if parents is not None:
+            self._check_tree(slots, lengths, parents)
+        made = self._token("verify", layer, slots, out, rings, inputs, lengths, parents)
+        self._parents = parents
+        return made
 
     def advance(self, slots: Tensor) -> None:
         """Apply a token step, decode or step, for all layers: call it once after the last layer."""
@@ -175,15 +191,26 @@ class Pool:
         self._advance(slots, form)
         self._close()
 
-    def commit(self, slots: Tensor, accepted: Tensor) -> None:
+    def commit(self, slots: Tensor, accepted: Tensor, path: Tensor | None = None, rings: Tensor | None = None) -> None:
         """Accept the first ``accepted`` (int32 or int64 [B]) tokens of every row's window, for all layers; it closes.
 
+        path: int32 or int64 [B, D], for trees: the nodes to accept, a child of the history, a child of that, and so on;
+        what lies behind the first ``accepted`` is not read. Their records are moved together: ``rings`` as in verify.
+        A path that is none, or longer than max(buffer, kv_only, 16), counts as 0 accepted and sets a fault.
         A count out of 0..t counts as 0 and sets a fault. A row without a window (reset meanwhile, say) is left alone,
         whatever its count.
         """
         self._order.before_closing("commit", batch_of(slots))
         tensors(accepted=accepted)
-        self._commit(slots, accepted)
+        if (path is None) != (self._parents is None):
+            window = "a chain; accepted: None" if self._parents is None else "a tree; accepted: its nodes, [B, D]"
+            raise OrderError(f"commit: path is {'missing' if path is None else 'given'} and the window was {window}")
+        if path is None:
+            self._commit(slots, accepted)
+        else:
+            tensors(path=path, rings=slots if rings is None else rings)
+            self._commit_path(slots, slots if rings is None else rings, accepted, path, self._parents)
+        self._parents = None
         self._close()
 
     # --- the life of a row
@@ -220,10 +247,17 @@ class Pool:
         self._memory.reset(index, ring)
         self._order.give_up()
 
-    def load(self, slots: int | Sequence[int] | Tensor, states: Tensor, layer: int | None = None) -> None:
+    def load(
+        self,
+        slots: int | Sequence[int] | Tensor,
+        states: Tensor,
+        layer: int | None = None,
+        layout: Literal["VK", "KV"] = "VK",
+    ) -> None:
         """Set the states of a row, [layers, HV, V, K] of any float dtype (a prefill's final states), or of n rows,
         [layers, n, HV, V, K]. Pending records and an open window are dropped, a kv_only row becomes an ordinary one,
-        values out of the state dtype's range saturate.
+        values out of the state dtype's range saturate. layout: "KV" where the given states are [.., HV, K, V], as
+        prefill kernels of FLA and Transformers return them; how the pool keeps them is its own.
 
         layer: set that layer's states only, [HV, V, K] or [n, HV, V, K], as a prefill that goes through the layers has
         them. Load every layer of a row, each before it runs; within a step too, so that a prompt's end can be a window.
@@ -235,13 +269,16 @@ class Pool:
         index = self._memory.indices(slots)
         axes = {} if layer is not None else {"layers": self.layers}
         axes |= {} if isinstance(slots, int) else {"n": len(index)}
-        axes |= {"HV": self.heads[1], "V": self.dims[1], "K": self.dims[0]}
+        if layout not in ("VK", "KV"):
+            raise ValueError(f"layout={layout!r}; accepted: VK (states [.., HV, V, K]), KV (states [.., HV, K, V])")
+        axes |= {"HV": self.heads[1], **{axis: self.dims["KV".index(axis)] for axis in layout}}
         shape = tuple(axes.values())
         if not isinstance(states, Tensor) or states.shape != shape or not states.is_floating_point():
             given = f"{states.dtype} {tuple(states.shape)}" if isinstance(states, Tensor) else f"of type {type(states)}"
             raise ValueError(f"states is {given}; accepted: a float tensor [{', '.join(axes)}] = {shape}")
         if states.device != self.device:
             raise ValueError(f"states is on {states.device}; accepted: {self.device}, use .to()")
+        states = states if layout == "VK" else states.transpose(-1, -2)
         self._memory.load(index, states.unsqueeze(-4) if isinstance(slots, int) else states, layer)
 
     def ingest(self, slot: int, **inputs: Tensor) -> Tensor:
@@ -260,7 +297,7 @@ class Pool:
             if x.shape[: len(lead)] != lead:
                 axes = "[layers, ...]" if name in parameters else f"[layers, N, ...], N as in {self._per_token},"
                 raise ValueError(f"{name} has shape {tuple(x.shape)}; accepted: {axes} beginning with {lead}")
-        slots, T = self._row(slot, "slot"), self.max_window
+        slots, T = self._row(slot, "slot"), min(self.max_window, MOST_TOKENS)
         out = torch.empty(self.layers, tokens, self.heads[1], self.dims[1], dtype=self.io, device=self.device)
         for start in range(0, tokens, T):
             length = min(T, tokens - start)
@@ -285,19 +322,31 @@ class Pool:
 
     copy = fork
 
-    def flush(self, slots: Tensor, rings: Tensor | None = None, **parameters: Tensor) -> None:
-        """Fold the pending records of rows into their states, all layers in one launch; kv_only rows that hold records
-        become ordinary ones. ``parameters``: those that stored decays need, [layers, ...] (none for most
-        recurrences)."""
+    def flush(
+        self, slots: Tensor, dst: Tensor | None = None, rings: Tensor | None = None, **parameters: Tensor
+    ) -> None:
+        """Fold the pending records of rows, however many, into their states, all layers in one launch; kv_only rows
+        that hold records become ordinary ones. ``parameters``: those that stored decays need, [layers, ...] (none for
+        most recurrences).
+
+        dst: int32 or int64 [B], second slots: the folded states go there, each an ordinary row without records from
+        then on, and the rows stay exactly as they are, so that a prefix can be published while its request goes on. -1:
+        that row is left alone. A dst out of range or equal to its row's slot sets a fault; one that is another row's
+        slot or given twice is looked for in debug mode only, and leaves that slot's content undefined.
+        """
         self._order.between_steps("flush")
         ordered = self._in_order(self._flush_arguments, parameters)
-        name, memory = self._lookup.kernel("flush", batch_of(slots)), self._memory
+        form = "flush" if dst is None else "publish"
+        name, memory = self._lookup.kernel(form, batch_of(slots)), self._memory
         rings = slots if rings is None else rings
-        tensors(rings=rings)
+        tensors(rings=rings, dst=slots if dst is None else dst)
         if self.debug:
             self._check_slots(slots, rings)
-        ops.flush(name, memory.state, memory.records, self._cursors, slots, rings, ordered)
-        self._advance(slots, "flush")
+            if dst is not None:
+                self._check_targets(slots, dst)
+        ops.flush(name, memory.state, memory.records, self._cursors, slots, rings, ordered, dst)
+        if dst is None:
+            self._advance(slots, "flush")
         if self.debug:
             self.check()
 
@@ -338,26 +387,46 @@ class Pool:
         if error is not None:
             raise error
 
-    def warmup(self, batch: int | Sequence[int] = 1, windows: Sequence[int] | None = None) -> None:
-        """Load the kernels of every form for these batch sizes, verify for these window lengths (default: max_window),
-        and run each once on rows of -1, so that a graph capture loads nothing. Rows are not touched."""
+    def warmup(
+        self,
+        batch: int | Sequence[int] = 1,
+        windows: Sequence[int] | None = None,
+        trees: Sequence[int] = (),
+        publish: bool = False,
+    ) -> None:
+        """Load the kernels of every form for these batch sizes, verify for these window lengths (default: max_window,
+        at most 16), for trees of these numbers of nodes, with their commit, and flush into second slots where
+        ``publish``; and run each once on rows of -1, so that a graph capture loads nothing. Rows are not touched."""
         self._order.between_steps("warmup")
         sizes = several(batch, "batch")
-        lengths_of = several(self.max_window if windows is None else windows, "windows", 1)
-        if max(lengths_of, default=1) > self.max_window:
-            raise ValueError(f"windows={shown(windows)}; accepted: each from 1 to max_window={self.max_window}")
+        most = min(self.max_window, MOST_TOKENS)
+        lengths_of, trees_of = several(most if windows is None else windows, "windows", 1), several(trees, "trees", 1)
+        if max(lengths_of, default=1) > most:
+            raise ValueError(f"windows={shown(windows)}; accepted: each from 1 to max_window={most}")
+        if max(trees_of, default=1) > self.max_window:
+            raise ValueError(f"trees={shown(trees)}; accepted: each from 1 to max_window={self.max_window}")
         for size in sizes:
             nobody = torch.full((size,), -1, dtype=torch.int32, device=self.device)
             for form in ("decode", "step"):
                 self._launch(form, 0, nobody, nobody, self._blank((size,)), self._empty((size,)))
                 self._advance(nobody, form)
             for T in lengths_of:
-                out, lengths = self._empty((size, T)), self._lengths(T, size)
-                self._launch("verify", 0, nobody, nobody, self._blank((size, T)), out, T, lengths)
+                self._warm_window(nobody, T, None)
+            for T in trees_of:
+                parents = torch.full((size, T), -1, dtype=torch.int32, device=self.device)
+                self._warm_window(nobody, T, parents)
+                self._commit_path(nobody, nobody, torch.zeros_like(nobody), parents, parents)
             self._commit(nobody, torch.zeros_like(nobody))
             parameters = dict(zip(self._arguments, self._blank((size,)), strict=True))
             layered = {n: parameters[n].expand(self.layers, *parameters[n].shape) for n in self._flush_arguments}
             self.flush(nobody, **layered)
+            if publish:
+                self.flush(nobody, nobody, **layered)
+
+    def _warm_window(self, nobody: Tensor, T: int, parents: Tensor | None) -> None:
+        size = len(nobody)
+        out, lengths = self._empty((size, T)), self._lengths(T, size)
+        self._launch("verify", 0, nobody, nobody, self._blank((size, T)), out, T, lengths, parents)
 
     # --- inside
 
@@ -370,12 +439,13 @@ class Pool:
         rings: Tensor | None,
         inputs: dict[str, Tensor],
         lengths: Tensor | None = None,
+        parents: Tensor | None = None,
     ) -> Tensor:
         batch, window = batch_of(slots), 0
         self._order.before_layer(form, layer, batch)
         ordered = self._in_order(self._arguments, inputs)
         if form == "verify":
-            window = self._window_of(inputs[self._per_token])
+            window = self._window_of(inputs[self._per_token], parents is not None)
             lengths = self._lengths(window, batch) if lengths is None else lengths
         rings = slots if rings is None else rings
         if out is None:
@@ -383,7 +453,7 @@ class Pool:
         tensors(rings=rings, out=out, lengths=slots if lengths is None else lengths)
         if self.debug:
             self._check_slots(slots, rings)
-        self._launch(form, layer, slots, rings, ordered, out, window, lengths)
+        self._launch(form, layer, slots, rings, ordered, out, window, lengths, parents)
         self._order.after_layer(form, layer, batch)
         if self.debug:
             self.check()
@@ -399,11 +469,12 @@ class Pool:
         out: Tensor,
         window: int = 0,
         lengths: Tensor | None = None,
+        parents: Tensor | None = None,
     ) -> None:
         state, records = self._layers[layer]
-        name = self._lookup.kernel(form, slots.shape[0], window)
+        name = self._lookup.kernel(form, slots.shape[0], window, parents is not None)
         if form == "verify":
-            ops.verify(name, state, records, self._cursors, slots, rings, lengths, inputs, out)
+            ops.verify(name, state, records, self._cursors, slots, rings, lengths, inputs, out, parents)
         elif form == "decode":
             ops.decode(name, state, records, self._cursors, slots, rings, inputs, out)
         else:
@@ -422,6 +493,31 @@ class Pool:
         name = self._lookup.kernel("commit", batch_of(slots))
         ops.commit(name, self._cursors, slots, accepted, self.buffer, self.kv_only, self.rows)
 
+    def _commit_path(
+        self, slots: Tensor, rings: Tensor, accepted: Tensor, path: Tensor, parents: Tensor | None
+    ) -> None:
+        move, count = (self._lookup.kernel(form, batch_of(slots)) for form in ("compact", "commit_path"))
+        ops.compact(move, self._memory.records, self._cursors, slots, rings, accepted, path, parents)
+        sizes = (self.buffer, self.kv_only, self.rows)
+        ops.commit_path(count, self._cursors, slots, accepted, path, parents, *sizes)
+
+    def _check_tree(self, slots: Tensor, lengths: Tensor | None, parents: Tensor) -> None:
+        """What the host sees of a tree: all of it on a CPU, where the first layer of a step looks."""
+        tensors(parents=parents)
+        if parents.dim() != 2 or parents.is_floating_point():
+            raise ValueError(
+                f"parents is {parents.dtype} of shape {tuple(parents.shape)}; accepted: int32 or int64 [B, T]"
+            )
+        if parents.device.type != "cpu" or not self._order.between or torch.compiler.is_compiling():
+            return
+        wrong = bad_parents(parents, slots, lengths)
+        if wrong is not None:
+            b, t = wrong
+            raise ValueError(
+                f"parents[{b}, {t}] is {int(parents[b, t])}; accepted: -1 (the committed history), or a node before "
+                f"{t}; number the nodes of a tree so that parents come first"
+            )
+
     def _in_order(self, names: tuple[str, ...], given: dict[str, Tensor]) -> list[Tensor]:
         if len(given) == len(names):
             try:
@@ -436,12 +532,17 @@ class Pool:
         wrong += [f"{n} is not an argument" for n in given if n not in names]
         raise TypeError(f"inputs of {self.recurrence.name}: {', '.join(wrong)}; accepted: {', '.join(names) or 'none'}")
 
-    def _window_of(self, x: Tensor) -> int:
+    def _window_of(self, x: Tensor, tree: bool) -> int:
         T = x.shape[1] if x.dim() > 1 else 0
         if not 1 <= T <= self.max_window:
             raise ValueError(
                 f"{self._per_token} has shape {tuple(x.shape)}; accepted: [B, T, ...] with T of 1 to "
                 f"max_window={self.max_window}; split the window, or make the pool with a larger max_window"
+            )
+        if T > MOST_TOKENS and not tree:
+            raise ValueError(
+                f"{self._per_token} has shape {tuple(x.shape)}; accepted: [B, T, ...] with T of 1 to {MOST_TOKENS} for "
+                "a chain; split the window, or give the parents of a tree"
             )
         return T
 
@@ -465,6 +566,12 @@ class Pool:
         if type(index) is not int or index < 0:
             raise IndexError(f"{name}={shown(index)}; accepted: one row, 0 to {self.slots - 1}")
         return self._memory.indices(index, name)
+
+    def _check_targets(self, slots: Tensor, dst: Tensor) -> None:
+        sources, targets = set(slots.tolist()), [d for d in dst.tolist() if d >= 0]
+        wrong = sorted({d for d in targets if d in sources or targets.count(d) > 1})
+        if wrong:
+            raise ValueError(f"dst holds {', '.join(map(str, wrong))}; accepted: each slot once, and none of slots")
 
     def _check_slots(self, slots: Tensor, rings: Tensor) -> None:
         for name, index in (("slots", slots), ("rings", rings)):

@@ -25,7 +25,10 @@ from kvbuffer_codegen.ir.signature import (
     FAULT,
     FAULT_ACCEPTED,
     FAULT_LENGTH,
+    FAULT_PARENT,
+    FAULT_PATH,
     FAULT_SLOT,
+    FAULT_TARGET,
     KV_ONLY,
     SKIPPED,
     WINDOW,
@@ -35,6 +38,7 @@ from kvbuffer_codegen.ir.signature import (
     to_dict,
 )
 from kvbuffer_codegen.runtime.plan import Plan
+from kvbuffer_codegen.runtime.reference_trees import Nodes, good_paths, topological
 from kvbuffer_codegen.runtime.storage import CHANNELS, ROWS, STATE, bits, offsets, stored, values
 
 
@@ -64,9 +68,12 @@ class ReferenceKernel:
             _advance(**given)
         elif self.spec.form == "commit":
             _commit(**given)
-        elif self.spec.form == "flush":
-            for layer in range(given["state"].shape[0]):
-                self._flush({name: x[layer] if name in self._layered else x for name, x in given.items()})
+        elif self.spec.form == "commit_path":
+            _commit_path(**given)
+        elif FORMS[self.spec.form].layered:
+            run = {"flush": self._flush, "publish": self._publish, "compact": self._compact}[self.spec.form]
+            for layer in range(next(given[name].shape[0] for name in self._layered)):
+                run({name: x[layer] if name in self._layered else x for name, x in given.items()})
         else:
             self._tokens(given)
 
@@ -75,12 +82,40 @@ class ReferenceKernel:
         tiles = Tiles(self.spec, given, rows)
         tiles.store(tiles.folded(), rows.valid & (rows.count > 0))
 
+    def _publish(self, given: Mapping[str, Tensor]) -> None:
+        cursors, dst, rows = given["cursors"], given["dst"].long(), rows_of(given, self.spec)
+        good = _in_range(dst, cursors.shape[1] - 1) & (dst != rows.slot)
+        set_fault(cursors, rows.slot, rows.valid & ~good & (dst != -1), FAULT_TARGET)
+        mask, target = rows.valid & good, torch.where(good, dst, 0)
+        tiles = Tiles(self.spec, given, rows)
+        tiles.store(tiles.folded(), mask, target)
+        for row in (*range(FAULT), *range(WRITES, len(cursors))):
+            put(cursors[row], (target,), torch.zeros_like(target), mask)
+
+    def _compact(self, given: Mapping[str, Tensor]) -> None:
+        cursors, path, accepted = given["cursors"], given["path"].long(), given["accepted"].long()
+        rows, parents = rows_of(given, self.spec), given["parents"].long()
+        window = cursors[WINDOW][rows.slot]
+        good = rows.valid & (accepted >= 0) & (accepted <= window)
+        good &= good_paths(path, accepted, parents, window, self.spec.buffer, self.spec.kv_only)
+        ring_rows = given[self.spec.record_layout.fields[0].name].shape[1]
+        first = (rows.base + rows.count).long()
+        source = (first[:, None] + torch.where(good[:, None] & (path >= 0), path, 0)) % ring_rows
+        for f in self.spec.record_layout.fields:
+            values = given[f.name][rows.ring[:, None], source]
+            for i in range(path.shape[1]):
+                put(given[f.name], (rows.ring, (first + i) % ring_rows), values[:, i], good & (i < accepted))
+
     def _tokens(self, given: Mapping[str, Tensor]) -> None:
         """step, decode and verify."""
         spec, cursors, rows = self.spec, given["cursors"], rows_of(given, self.spec)
         t = rows.valid.int()
         if spec.form == "verify":
             t = _lengths(given["lengths"], spec.window, cursors, rows)
+            if spec.tree:
+                good = topological(given["parents"].long(), t)
+                set_fault(cursors, rows.slot, rows.valid & ~good, FAULT_PARENT)
+                t = torch.where(good, t, 0)
             put(cursors[WINDOW], (rows.slot,), t, rows.valid)
         fold = (t > 0) & (rows.count > 0)
         if spec.form != "step":
@@ -89,9 +124,13 @@ class ReferenceKernel:
         folded = tiles.folded()
         current = torch.where(fold[:, None, None, None], values(folded), tiles.exact)
         window = spec.form == "verify"
+        nodes = Nodes(current, given["parents"].long(), t) if spec.tree else None
         for i in range(spec.tokens):
+            current = nodes.before(i) if nodes else current
             token = {name: x[:, i] if window else x for name, x in tiles.inputs.items()}
             output, record, current = tiles.apply({**token, **tiles.parameters}, current)
+            if nodes:
+                nodes.after(i, current)
             live = t > i
             out = given["out"][:, i] if window else given["out"]
             out.copy_(torch.where(live[:, None, None], output, 0.0))
@@ -130,9 +169,12 @@ class Rows:
 def rows_of(given: Mapping[str, Tensor], spec: KernelSpec) -> Rows:
     cursors, slots, rings = given["cursors"], given["slots"].long(), given["rings"].long()
     ring_count = given[spec.record_layout.fields[0].name].shape[0]
-    known, ringed = valid_slots(cursors, slots), _in_range(rings, ring_count)
-    note_strangers(cursors, rings, known & ~ringed & (rings != -1))
-    put(cursors[WINDOW], (torch.where(known, slots, 0),), torch.full_like(slots, SKIPPED), known & ~ringed)
+    known, ringed = _in_range(slots, cursors.shape[1] - 1), _in_range(rings, ring_count)
+    if spec.form != "compact":  # commit_path comes after it and reports
+        note_strangers(cursors, slots, ~known & (slots != -1))
+        note_strangers(cursors, rings, known & ~ringed & (rings != -1))
+    if spec.form not in ("compact", "publish"):  # advance or commit comes after it
+        put(cursors[WINDOW], (torch.where(known, slots, 0),), torch.full_like(slots, SKIPPED), known & ~ringed)
     valid = known & ringed
     slot = torch.where(valid, slots, 0)
     row = cursors[:, slot]
@@ -190,6 +232,25 @@ def _advance(cursors: Tensor, slots: Tensor, form: int, buffer: int, kv_only: in
     flag = torch.zeros_like(flag) if form == ADVANCE_FORMS["step"] else flag
     _move(cursors, slot, valid, fold, (base, count, flag), appends, ring)
     _count_writes(cursors, slot, valid, fold.int() + int(form == ADVANCE_FORMS["step"]))
+
+
+def _commit_path(
+    cursors: Tensor,
+    slots: Tensor,
+    accepted: Tensor,
+    path: Tensor,
+    parents: Tensor,
+    buffer: int,
+    kv_only: int,
+    ring: int,
+) -> None:
+    valid = _in_range(slots.long(), cursors.shape[1] - 1)
+    slot = torch.where(valid, slots.long(), 0)
+    t = cursors[WINDOW, slot]
+    counted = (accepted >= 0) & (accepted <= t)
+    good = good_paths(path.long(), torch.where(counted, accepted, 0), parents.long(), t, buffer, kv_only)
+    set_fault(cursors, slot, valid & (t > 0) & ~good, FAULT_PATH)
+    _commit(cursors, slots, torch.where(good, accepted, 0), buffer, kv_only, ring)
 
 
 def _commit(cursors: Tensor, slots: Tensor, accepted: Tensor, buffer: int, kv_only: int, ring: int) -> None:
@@ -252,9 +313,9 @@ class Tiles:
         offset = offsets(self.spec, self.HV, writes[self.rows.slot] + more, writes[-1])
         return stored(states, self.state.dtype, offset)
 
-    def store(self, states: Mapping[str, Tensor], mask: Tensor) -> None:
+    def store(self, states: Mapping[str, Tensor], mask: Tensor, slot: Tensor | None = None) -> None:
         for name, x in states.items():
-            put(self.parts[name], (self.rows.slot,), x, mask)
+            put(self.parts[name], (self.rows.slot if slot is None else slot,), x, mask)
 
     def append(self, record: Mapping[str, Tensor], i: int, mask: Tensor) -> None:
         at = (self.rows.ring, self._row(self.rows.count + i))
