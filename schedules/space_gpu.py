@@ -86,6 +86,7 @@ class GpuSchedule(Schedule):
             clean = spare >= 0 or (brim and s.lanes == 16 and g.rows == g.columns == 8 and s.registers == 128)
             warps = min(s.threads * s.ctas_per_sm // WARP, enough)
             shape = (
+                g.columns <= 16,
                 not g.masked_columns,
                 g.state <= most,
                 warps,
