@@ -92,6 +92,11 @@ FORMS = {
 }
 
 
+#: What commands build: every form, and verify of trees; and what they do where nothing is said.
+BUILT = (*FORMS, "verify_tree")
+USUAL = tuple(name for name, form in FORMS.items() if not form.trees)
+
+
 @dataclass(frozen=True)
 class Definition:
     """A number computed once per token and value head; with ``reduce``, the sum over K of ``expr``."""

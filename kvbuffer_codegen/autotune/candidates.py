@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kvbuffer_codegen.ir.forms import FORMS, KernelSpec, cursor_spec
+from kvbuffer_codegen.ir.forms import BUILT, FORMS, KernelSpec, cursor_spec
 from kvbuffer_codegen.ir.language import Recurrence
 from kvbuffer_codegen.schedules import space
 from kvbuffer_codegen.schedules.space import Schedule
@@ -47,9 +47,10 @@ def specs_of(
 ) -> list[KernelSpec]:
     """One kernel per form, buffer length and (for verify) window. Raises ``ValueError`` naming what is out of range."""
     found = []
-    for form in forms:
-        if form not in FORMS:
-            raise ValueError(f"form={form!r}: accepted: {', '.join(FORMS)}")
+    for name in forms:
+        if name not in BUILT:
+            raise ValueError(f"form={name!r}: accepted: {', '.join(BUILT)}")
+        form, tree = name.removesuffix("_tree"), name.endswith("_tree")
         if FORMS[form].cursors_only:
             found.append(cursor_spec(form, rounding))
             continue
@@ -57,6 +58,7 @@ def specs_of(
             for window in windows if FORMS[form].window else (0,):
                 ratio = heads[1] // heads[0]
                 common: dict[str, Any] = {"layout": layout, "buffer": buffer, "window": window, "kv_only": kv_only}
+                common["tree"] = tree
                 common |= {"records": records, "rounding": rounding}
                 found.append(KernelSpec(form, recurrence.normal_form, *dims, ratio, io, state, **common))
     return list(dict.fromkeys(found))

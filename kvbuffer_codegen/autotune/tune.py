@@ -34,7 +34,7 @@ from kvbuffer_codegen.autotune.search import (
 )
 from kvbuffer_codegen.autotune.worker import HOOKS
 from kvbuffer_codegen.autotune.workload import pass_bytes, units
-from kvbuffer_codegen.ir.forms import FORMS, KernelSpec
+from kvbuffer_codegen.ir.forms import USUAL, KernelSpec
 from kvbuffer_codegen.ir.language import Recurrence
 from kvbuffer_codegen.recurrences import load_recurrence
 from kvbuffer_codegen.schedules.targets import Target
@@ -119,7 +119,7 @@ def tune(
     state: str = "float32",
     buffers: Sequence[int] = (16,),
     windows: Sequence[int] = (4,),
-    forms: Sequence[str] = tuple(FORMS),
+    forms: Sequence[str] = USUAL,
     kv_only: int = 0,
     layout: str = "VK",
     records: str = "exact",

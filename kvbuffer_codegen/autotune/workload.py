@@ -22,7 +22,7 @@ import torch
 from kvbuffer_codegen.autotune.cases import DTYPES, SCALES, Stream, Tensors, tile_tensors
 from kvbuffer_codegen.autotune.cases import Plan as RowPlan
 from kvbuffer_codegen.ir import cost
-from kvbuffer_codegen.ir.forms import FORMS, KernelSpec, ring_rows
+from kvbuffer_codegen.ir.forms import FORMS, MOST_NODES, KernelSpec, ring_rows
 from kvbuffer_codegen.ir.language import Recurrence
 from kvbuffer_codegen.ir.signature import BASE, COUNT, WINDOW, cursor_rows, signature
 
@@ -30,6 +30,8 @@ CACHE_MULTIPLE = 2
 CURSOR_SLOTS = 4096
 MAX_GROUPS = 64  #: a pool of fewer bytes than the cache is what a tiny model has in serving, too
 READ_BYTES = {"cpu": 2**28, "cuda": 2**30}
+#: Nodes of a window whose path is committed.
+TREE_NODES = 8
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ def cycle(spec: KernelSpec) -> list[int]:
     """Occupancies that a row goes through, call after call, until they repeat."""
     if spec.form == "step":
         return [0]
-    if spec.form == "flush":
+    if FORMS[spec.form].layered:
         return [spec.buffer]
     tokens, added = max(spec.tokens, 1), accepted(spec.window) if spec.form == "verify" else 1
     found: list[int] = []
@@ -78,15 +80,21 @@ def make_workload(spec: KernelSpec, recurrence: Recurrence | None, rows: int, H:
     HV, groups = H * spec.ratio, groups_of(spec, rows, H, device)
     P = groups * rows
     occupancies = cycle(spec)
-    shared = _shared(spec, recurrence, P, H, device) | _inputs(spec, rows, H, device)
+    targets = rows if spec.form == "publish" else 0  # slots behind those of the groups
+    shared = _shared(spec, recurrence, P + targets, H, device) | _inputs(spec, rows, H, device) | _tree(rows, device)
+    shared["dst"] = torch.arange(P, P + rows, dtype=torch.int32, device=device)
+    if spec.tree:
+        shared["parents"] = shared["parents"][:, : spec.window].contiguous()
     slots = torch.arange(P, dtype=torch.int32, device=device).view(groups, rows)
     calls = []
     for phase in range(len(occupancies)):
-        cursors = _cursors(spec, P, phase, device)
+        cursors = _cursors(spec, P + targets, phase, device)
         given = [{**shared, "cursors": cursors, "slots": slots[g], "rings": slots[g]} for g in range(groups)]
         calls.append([[one[a.name] for a in signature(spec)] for one in given])
     folds = [n > 0 and (FORMS[spec.form].folds == "pending" or n + spec.tokens > spec.buffer) for n in occupancies]
     costs = [cost.row_cost(spec, HV, n, fold).bytes for n, fold in zip(occupancies, folds, strict=True)]
+    if spec.form == "compact":
+        costs = [2 * 3 * cost.record_bytes(spec, HV)]
     return Workload(spec, rows, calls, rows * sum(costs) / len(costs), shared["state"])
 
 
@@ -111,11 +119,12 @@ def _cursors(spec: KernelSpec, P: int, phase: int, device: torch.device) -> torc
     counts = torch.tensor([occupancies[(p + phase) % len(occupancies)] for p in range(P)])
     made[COUNT, :P] = counts
     made[BASE, :P] = torch.arange(P) % _ring(spec)
+    made[WINDOW, :P] = TREE_NODES if spec.form == "compact" else 0
     return made.to(device)
 
 
 def _ring(spec: KernelSpec) -> int:
-    return ring_rows(spec.buffer, spec.kv_only, max(spec.tokens, 1))
+    return ring_rows(spec.buffer, spec.kv_only, TREE_NODES if spec.form == "compact" else max(spec.tokens, 1))
 
 
 def _shared(spec: KernelSpec, recurrence: Recurrence, P: int, H: int, device: torch.device) -> Tensors:
@@ -137,9 +146,16 @@ def _shared(spec: KernelSpec, recurrence: Recurrence, P: int, H: int, device: to
     for f in spec.record_layout.fields:
         heads = H if f.heads == "key" else H * spec.ratio
         made[f.name] = spread(stream.history[0][f.name][0], f.stored(spec.io), heads, P, R)
-    if spec.form == "flush":
+    if FORMS[spec.form].layered:
         made = {name: x[None] for name, x in made.items()}
     return made
+
+
+def _tree(rows: int, device: torch.device) -> Tensors:
+    """A binary tree of drafts, and of it an accepted path."""
+    parents = (torch.arange(MOST_NODES, dtype=torch.int32) - 1) // 2
+    made = {"accepted": torch.tensor(3), "path": torch.tensor([0, 2, 5]), "parents": parents}
+    return {name: x.int().expand(rows, *x.shape).contiguous().to(device) for name, x in made.items()}
 
 
 def _inputs(spec: KernelSpec, rows: int, H: int, device: torch.device) -> Tensors:
@@ -157,11 +173,11 @@ def _inputs(spec: KernelSpec, rows: int, H: int, device: torch.device) -> Tensor
 
 def _cursor_workload(spec: KernelSpec, rows: int, device: torch.device) -> Workload:
     cursors = torch.zeros((cursor_rows(spec), CURSOR_SLOTS + 1), dtype=torch.int32, device=device)
-    cursors[WINDOW] = 4
+    cursors[WINDOW] = TREE_NODES
     groups = min(CURSOR_SLOTS // rows, MAX_GROUPS)
     slots = torch.randperm(CURSOR_SLOTS, generator=torch.Generator().manual_seed(0)).int().to(device)
     given: Tensors = {"cursors": cursors, "form": 0, "buffer": 16, "kv_only": 0, "ring": 32}
-    given["accepted"] = torch.full((rows,), 3, dtype=torch.int32, device=device)
+    given |= _tree(rows, device)
     batches = [{**given, "slots": slots[g * rows : (g + 1) * rows]} for g in range(groups)]
     calls = [[one[a.name] for a in signature(spec)] for one in batches]
     return Workload(spec, rows, [calls], rows * 4 * (1 + 4 + 4), cursors)

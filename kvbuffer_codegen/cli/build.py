@@ -19,7 +19,7 @@ from kvbuffer_codegen.cli.common import (
     specs_of,
     target_of,
 )
-from kvbuffer_codegen.ir.forms import FORMS, KernelSpec
+from kvbuffer_codegen.ir.forms import BUILT, USUAL, KernelSpec
 from kvbuffer_codegen.ir.recurrences import RECURRENCES
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ TRITON = "triton"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_kernel_arguments(
         parser,
-        tuple(FORMS),
+        BUILT,
+        USUAL,
         target="; triton: portable kernels of any size, without NAME those of all recurrences that ship",
     )
     parser.add_argument("--schedule", type=positive, metavar="N", help="the N-th legal schedule instead of the default")

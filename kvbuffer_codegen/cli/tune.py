@@ -23,7 +23,7 @@ from kvbuffer_codegen.cli.common import (
     warn,
 )
 from kvbuffer_codegen.cli.progress import progress
-from kvbuffer_codegen.ir.forms import FORMS
+from kvbuffer_codegen.ir.forms import BUILT, USUAL
 
 HELP = "search for the fastest kernels on this machine; writes artifacts, choices and a log"
 COLUMNS = (
@@ -49,7 +49,7 @@ GPU_READ = 3e12  #: bytes a second, where a GPU's plan is made on a machine with
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_kernel_arguments(parser, tuple(FORMS), several=True)
+    add_kernel_arguments(parser, BUILT, USUAL, several=True)
     parser.add_argument("--batch", type=numbers, default=(4,), help="batch sizes that are timed, as 1,4,16 (default 4)")
     parser.add_argument("--budget", type=seconds, help="stop in time: 90s, 20m, 2h (default: a minute a search)")
     parser.add_argument(

@@ -414,8 +414,7 @@ def tune_command(call: Call) -> str:
         parts += [f"--buffer {spec.buffer}"]
         parts += [f"--window {spec.window}"] if spec.window else []
         parts += [f"--kv-only {spec.kv_only}"] if spec.kv_only else []
-        parts += ["--tree"] if spec.tree else []
-    parts += [f"--form {spec.form} --batch {max(call.batch, 1)}"]
+    parts += [f"--form {spec.form}{'_tree' * spec.tree} --batch {max(call.batch, 1)}"]
     return " ".join([*parts, *(["--target cpu"] if call.device.type == "cpu" else [])])
 
 
