@@ -99,8 +99,11 @@ class GpuSchedule(Schedule):
 
         legal = cls.legal(spec, target)
         if not legal:
-            what = f"state={spec.state}, K={spec.K}, V={spec.V}"
-            raise ValueError(f"{what}: no CUDA schedule; accepted: float32, bfloat16 and float16 states of any size")
+            what = f"form={spec.form}, window={spec.window}, state={spec.state}, K={spec.K}, V={spec.V}"
+            accepted = "float32, bfloat16 and float16 states"
+            if spec.state in DTYPES:
+                accepted = f"fewer nodes, whose vectors fit {getattr(target, 'shared_limit', 0)} bytes of shared memory"
+            raise ValueError(f"{what}: no CUDA schedule; accepted: {accepted}")
         return max(legal, key=preference)
 
     @property
