@@ -3,13 +3,16 @@ it."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import tilelang.language as T
 from tilelang import tvm
 
-from kvbuffer_codegen.ir.forms import DTYPES
+from kvbuffer_codegen.ir.forms import STATES
+from kvbuffer_codegen.ir.philox import WORDS
 from kvbuffer_codegen.schedules import common
+from kvbuffer_codegen.schedules.gpu_random import draw
 from kvbuffer_codegen.schedules.gpu_ring import (
     Ring,
     load_parameters,
@@ -19,6 +22,7 @@ from kvbuffer_codegen.schedules.gpu_ring import (
     sum_records,
     weigh_records,
 )
+from kvbuffer_codegen.schedules.gpu_scaled import choose_scales, load_scales
 from kvbuffer_codegen.schedules.gpu_tile import F32, Cell, access
 from kvbuffer_codegen.schedules.space_gpu import Geometry
 
@@ -26,7 +30,7 @@ from kvbuffer_codegen.schedules.space_gpu import Geometry
 def state_access(g: Geometry) -> int:
     """Values of one access: neighbours along K in layout VK, along V in KV."""
     contiguous = g.piece if g.spec.layout == "VK" else g.rows
-    return min(access(g.spec, "state", contiguous), 16 // DTYPES[g.spec.state])
+    return min(access(g.spec, "state", contiguous), 16 // STATES[g.spec.state])
 
 
 def pieces(g: Geometry) -> int:
@@ -90,11 +94,14 @@ def read_state(cell: Cell, state: Any, records: Ring | None = None) -> None:
     """The checkpoint to ``state``; with ``records``, decayed by them and added to the ``state`` that is there."""
     g = cell.geo
     width = state_access(g)
-    raw = T.alloc_local((width,), g.spec.state)
+    raw = T.alloc_local((width,), cell.args.state.dtype)
+    if g.spec.scaled:
+        row_scales, channel_scales = T.alloc_local((g.rows,), F32), T.alloc_local((g.columns,), F32)
+        load_scales(cell, row_scales, channel_scales)
     for i in T.unroll(pieces(g)):
         if g.masked_columns or g.masked_rows:
             for e in T.unroll(width):
-                raw[e] = T.cast(0, g.spec.state)
+                raw[e] = T.cast(0, raw.dtype)
             if exists(cell, i):
                 for e in T.vectorized(width):
                     raw[e] = cell.args.state[address(cell, i, e)]
@@ -103,23 +110,40 @@ def read_state(cell: Cell, state: Any, records: Ring | None = None) -> None:
                 raw[e] = cell.args.state[address(cell, i, e)]
         for e in T.unroll(width):
             at = register(g, i, e)
+            value = common.decoded(raw[e], g.spec.state)
+            if g.spec.scaled:
+                value = value * row_scales[at // g.columns] * channel_scales[at % g.columns]
             if records is None:
-                state[at] = T.cast(raw[e], F32)
+                state[at] = value
             else:
                 weight = state_decay(cell, records, at // g.columns, at % g.columns)
-                state[at] = weight * T.cast(raw[e], F32) + state[at]
+                state[at] = weight * value + state[at]
 
 
 @T.macro
-def store_state(cell: Cell, state: Any, write: bool) -> None:
-    """Round ``state`` to the state's dtype (out of range saturates), and write it back where ``write``."""
+def store_state(cell: Cell, state: Any, write: bool, writes: Any = 0) -> None:
+    """Round ``state`` to the state's dtype (out of range saturates), and write it back where ``write``. ``writes``:
+    those of this call before. Called by whole blocks."""
     g = cell.geo
     width = state_access(g)
-    raw = T.alloc_local((width,), g.spec.state)
+    raw = T.alloc_local((width,), cell.args.state.dtype)
+    offsets = T.alloc_local((width,), F32) if g.spec.stochastic else None
+    if g.spec.scaled:
+        row_scales, channel_scales = T.alloc_local((g.rows,), F32), T.alloc_local((g.columns,), F32)
+        choose_scales(cell, state, row_scales, channel_scales, write)
     for i in T.unroll(pieces(g)):
+        if g.spec.stochastic:
+            draw_access(cell, i, writes, offsets)
         for e in T.unroll(width):
-            raw[e] = T.cast(common.saturated(state[register(g, i, e)], g.spec.state), g.spec.state)
-            state[register(g, i, e)] = T.cast(raw[e], F32)
+            at = register(g, i, e)
+            if g.spec.scaled or g.spec.stochastic:
+                state[at] = common.on_grid(state[at], g.spec.state, offsets[e] if g.spec.stochastic else None)
+            if g.spec.scaled:
+                raw[e] = common.encoded(state[at], g.spec.state)
+                state[at] = state[at] * row_scales[at // g.columns] * channel_scales[at % g.columns]
+            else:
+                raw[e] = T.cast(common.saturated(state[at], g.spec.state), g.spec.state)
+                state[at] = T.cast(raw[e], F32)
         if write:
             if g.masked_columns or g.masked_rows:
                 if exists(cell, i):
@@ -128,6 +152,18 @@ def store_state(cell: Cell, state: Any, write: bool) -> None:
             else:
                 for e in T.vectorized(width):
                     cell.args.state[address(cell, i, e)] = raw[e]
+
+
+@T.macro
+def draw_access(cell: Cell, i: Any, writes: Any, offsets: Any) -> None:
+    """The offsets of access ``i``'s values."""
+    g = cell.geo
+    count = math.gcd(state_access(g), WORDS)
+    p, c = start(g, i)
+    row, column = cell.row + p, cell.column(c)
+    line, place = (row, column) if g.spec.layout == "VK" else (column, row)
+    for e in list(range(0, state_access(g), count)):
+        draw(cell, line, place + e, writes, offsets, e, count)
 
 
 @T.macro

@@ -16,7 +16,7 @@ from tilelang import tvm
 
 from kvbuffer_codegen.ir import expr as ex
 from kvbuffer_codegen.ir.expr import Expr
-from kvbuffer_codegen.ir.forms import DTYPES, KernelSpec
+from kvbuffer_codegen.ir.forms import STATES, KernelSpec
 from kvbuffer_codegen.ir.signature import TensorArg, signature
 from kvbuffer_codegen.schedules import common
 from kvbuffer_codegen.schedules.space_gpu import WARP, Geometry
@@ -172,7 +172,7 @@ def access(spec: KernelSpec, name: str, contiguous: int) -> int:
     return max(
         w
         for w in (1, 2, 4, 8)
-        if contiguous % w == 0 and (w == 1 or w * DTYPES.get(argument.dtype, 4) <= argument.align)
+        if contiguous % w == 0 and (w == 1 or w * STATES.get(argument.dtype, 4) <= argument.align)
     )
 
 

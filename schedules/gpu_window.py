@@ -292,4 +292,4 @@ def run_row(cell: Cell, length: Any, folds: Any) -> None:
             write_token(cell, token, rows, length, t)
     if FORMS[cell.spec.form].writes_state:
         advance_state(cell, token, rows, state)
-        store_state(cell, state, True)
+        store_state(cell, state, True, T.Select(folds, 1, 0))

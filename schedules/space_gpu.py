@@ -100,8 +100,8 @@ class GpuSchedule(Schedule):
         legal = cls.legal(spec, target)
         if not legal:
             what = f"form={spec.form}, window={spec.window}, state={spec.state}, K={spec.K}, V={spec.V}"
-            accepted = "float32, bfloat16 and float16 states"
-            if spec.state in DTYPES:
+            accepted = "8-bit states of up to 128 value channels and 16384 values, others of any size"
+            if not spec.scaled:
                 accepted = f"fewer nodes, whose vectors fit {getattr(target, 'shared_limit', 0)} bytes of shared memory"
             raise ValueError(f"{what}: no CUDA schedule; accepted: {accepted}")
         return max(legal, key=preference)
@@ -178,9 +178,9 @@ class Geometry:
 
     @property
     def piece(self) -> int:
-        """Contiguous columns of a lane: 16 bytes of state in layout VK, four columns (of keys) in KV, one where K
-        allows no more."""
-        wanted = 16 // STATES[self.spec.state] if self.spec.layout == "VK" else 4
+        """Contiguous columns of a lane: 16 bytes of state, at most eight values, in layout VK, four columns (of keys)
+        in KV, one where K allows no more."""
+        wanted = min(16 // STATES[self.spec.state], 8) if self.spec.layout == "VK" else 4
         return wanted if self.K % wanted == 0 else 1
 
     @property
@@ -275,6 +275,9 @@ class Geometry:
         if FORMS[self.spec.form].folds != "never":
             made["ring_rights"] = (self.lanes * self.rank, self.padded_k)
             made["ring_lefts"] = (self.lanes * self.rank, self.schedule.block_v + 4)  # lanes meet no bank twice
+            if self.spec.scaled:
+                made["channel_largest"] = (self.groups, self.padded_k)
+                made["channels"] = (1, self.padded_k)
             if self.key_decay:
                 made["ring_decay"] = (self.lanes, self.padded_k)
                 made["decay"] = (1, self.padded_k)
@@ -324,7 +327,9 @@ class Geometry:
 
     def fits(self, shared_limit: int) -> bool:
         s = self.schedule
-        if self.spec.scaled or s.threads % WARP or WARP % s.lanes or s.block_v % self.groups:
+        if self.spec.scaled and self.blocks > 1:  # a channel's scale is a maximum over all of V
+            return False
+        if s.threads % WARP or WARP % s.lanes or s.block_v % self.groups:
             return False
         registers = 65536 // (s.threads * s.ctas_per_sm)
         return (
