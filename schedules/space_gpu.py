@@ -123,7 +123,8 @@ def fits_the_brim(spec: KernelSpec) -> bool:
     scalar = decays.log_decay_scalar is not None and decays.log_decay_key is None and decays.log_decay_value is None
     shape = (len(spec.program.reads), len(decays.rights), spec.layout)
     tokens = (1, 2, 4) if spec.state == "float32" else (1,)
-    return scalar and shape == (2, 1, "VK") and spec.tokens in tokens and 0 < spec.history < 16
+    plain = scalar and not spec.scaled and not spec.stochastic
+    return plain and shape == (2, 1, "VK") and spec.tokens in tokens and 0 < spec.history < 16
 
 
 @dataclass(frozen=True)
@@ -303,6 +304,7 @@ class Geometry:
             needed += 0.9 * min(32, self.values * self.batch) + 0.4 * self.columns * self.record_words * self.batch
         if not self.one_chunk:
             needed += 0.5 * self.state
+        needed += (self.rows + self.columns) * spec.scaled + 24 * spec.stochastic
         return int(needed)
 
     @cached_property
