@@ -127,7 +127,8 @@ def store_state(cell: Cell, state: Any, write: bool, writes: Any = 0) -> None:
     g = cell.geo
     width = state_access(g)
     raw = T.alloc_local((width,), cell.args.state.dtype)
-    offsets = T.alloc_local((width,), F32) if g.spec.stochastic else None
+    if g.spec.scaled or g.spec.stochastic:
+        offsets, rounded = T.alloc_local((width,), F32), T.alloc_local((width,), F32)
     if g.spec.scaled:
         row_scales, channel_scales = T.alloc_local((g.rows,), F32), T.alloc_local((g.columns,), F32)
         choose_scales(cell, state, row_scales, channel_scales, write)
@@ -137,10 +138,14 @@ def store_state(cell: Cell, state: Any, write: bool, writes: Any = 0) -> None:
         for e in T.unroll(width):
             at = register(g, i, e)
             if g.spec.scaled or g.spec.stochastic:
-                state[at] = common.on_grid(state[at], g.spec.state, offsets[e] if g.spec.stochastic else None)
+                # Into a buffer of its own: TileLang reads what was reinterpreted once no second time after a store.
+                rounded[e] = common.on_grid(state[at], g.spec.state, offsets[e] if g.spec.stochastic else None)
             if g.spec.scaled:
-                raw[e] = common.encoded(state[at], g.spec.state)
-                state[at] = state[at] * row_scales[at // g.columns] * channel_scales[at % g.columns]
+                raw[e] = common.encoded(rounded[e], g.spec.state)
+                state[at] = rounded[e] * row_scales[at // g.columns] * channel_scales[at % g.columns]
+            elif g.spec.stochastic:
+                raw[e] = T.cast(rounded[e], g.spec.state)
+                state[at] = T.cast(raw[e], F32)
             else:
                 raw[e] = T.cast(common.saturated(state[at], g.spec.state), g.spec.state)
                 state[at] = T.cast(raw[e], F32)

@@ -35,6 +35,7 @@ from kvbuffer_codegen.ir.language import (
 from kvbuffer_codegen.ir.recurrences import RECURRENCES as SHIPPED
 from kvbuffer_codegen.ir.recurrences import gated_delta_rule
 from kvbuffer_codegen.ir.signature import BASE, COUNT, FAULT, FAULT_LENGTH, FAULT_SLOT, SKIPPED, WINDOW
+from kvbuffer_codegen.runtime.reference import ReferenceKernel
 from kvbuffer_codegen.schedules import space
 from kvbuffer_codegen.schedules.space_gpu import Geometry, GpuSchedule, fits_the_brim
 from kvbuffer_codegen.schedules.targets import TARGETS, target
@@ -137,6 +138,8 @@ QUICK = [
     spec_of("verify", "nonlinear_left", window=2),
     spec_of("flush", "constant_decays", K=24, V=20),
     spec_of("verify", window=2, records="hilo", layout="KV"),
+    spec_of("verify", window=2, state="float8_e4m3fn"),
+    spec_of("decode", state="int8", layout="KV", rounding="stochastic", kv_only=6),
     spec_of("verify", K=100, V=16, window=16, buffer=2, ratio=3, state="bfloat16"),  # replayed; one value an access
     spec_of("decode", "kda", K=80, V=96, ratio=3, buffer=64),
     spec_of("verify", "rwkv7", K=32, V=24, window=9, ratio=1, io="float32", buffer=20),
@@ -157,6 +160,12 @@ THOROUGH = [
     spec_of("verify", window=1, buffer=64, kv_only=64),
     *(spec_of("decode", K=K, V=16, buffer=5, io="float16") for K in (16, 80, 96, 100, 192, 256)),
     *(spec_of("step", K=K, V=16, state="bfloat16") for K in (100, 192)),
+    *(
+        spec_of(form, name, state=state, layout=layout, rounding=rounding, K=20, V=36, buffer=9)
+        for form, layout in (("decode", "VK"), ("step", "KV"), ("flush", "VK"), ("verify", "KV"))
+        for name in ("gated_delta_rule", "additive_per_channel")
+        for state, rounding in (("int8", "nearest"), ("float8_e4m3fn", "stochastic"), ("float16", "stochastic"))
+    ),
     *(spec_of(form, records=r, io="float16", K=20) for form in ("decode", "flush") for r in ("bf16", "hilo")),
 ]
 
@@ -164,7 +173,7 @@ THOROUGH = [
 def name_of(spec: KernelSpec) -> str:
     key = spec.key()
     names = ("form", "recurrence", "K", "V", "io", "state", "records", "layout", "buffer", "window", "kv_only")
-    return "-".join(str(key[k]) for k in names)
+    return "-".join(str(key[k]) for k in names) + ("-stochastic" if spec.stochastic else "")
 
 
 @pytest.mark.parametrize("spec", QUICK, ids=name_of)
@@ -399,6 +408,19 @@ def state_accesses(source: str) -> set[str]:
     )
 
 
+@pytest.mark.parametrize("state", ["int8", "float8_e4m3fn", "float16"])
+def test_narrow_states_are_those_of_the_reference(state: str, emulated: Any) -> None:
+    """Codes and random numbers of a fold: the torch reference's, but for values that float32 moves across a step."""
+    spec = spec_of("flush", state=state, rounding="stochastic", buffer=6)
+    given = [case_of(spec).tensors() for _ in range(2)]
+    emulated(spec)(*arguments_of(spec, given[0]))
+    ReferenceKernel(spec, "cpu")(*arguments_of(spec, given[1]))
+    before, (got, wanted) = case_of(spec).before["state"].double(), (g["state"].double() for g in given)
+    changed = wanted.nan_to_num() != before.nan_to_num()
+    assert changed.double().mean() > 0.3
+    assert (got == wanted)[changed].double().mean() > 0.98
+
+
 @pytest.mark.parametrize(("form", "window"), [("decode", 0), ("flush", 0), ("verify", 4)])
 def test_cubin_is_clean(form: str, window: int) -> None:
     spec = qwen3_next(form, window=window)
@@ -419,6 +441,15 @@ def test_every_cubin_is_clean(form: str, window: int, state: str, target_name: s
         spec = qwen3_next(form, window=window, state=state, layout=layout)
         assert_clean(spec, target_name)
         assert state_accesses(lowered(spec, target_name).source) == {"float4" if state == "float32" else "uint4"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("state", "rounding"), [("int8", "nearest"), ("float8_e4m3fn", "stochastic"), ("float16", "stochastic")]
+)
+@pytest.mark.parametrize(("form", "window"), [("decode", 0), ("step", 0), ("flush", 0), ("verify", 4)])
+def test_cubins_of_narrow_states_are_clean(form: str, window: int, state: str, rounding: str) -> None:
+    assert_clean(qwen3_next(form, window=window, state=state, rounding=rounding), "sm_90a")
 
 
 @pytest.mark.slow
