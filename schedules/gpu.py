@@ -20,6 +20,7 @@ from kvbuffer_codegen.ir.signature import (
     KV_ONLY,
     SKIPPED,
     WINDOW,
+    WRITES,
 )
 from kvbuffer_codegen.schedules import Program, common
 from kvbuffer_codegen.schedules.gpu_replay import replay_row
@@ -129,11 +130,11 @@ def publish_slot(cell: Cell) -> None:
     dst, rest = common.index_words(cell.args.dst, cell.b)
     if tvm.tirx.all(common.in_range(dst, rest, cell.args.P), dst != cell.slot):
         if cell.count > 0:
-            fold_slot(cell, dataclasses.replace(cell, slot=dst))
+            fold_slot(cell, dataclasses.replace(cell, slot=dst, origin=cell.slot))
         else:
-            copy_slot(cell, dataclasses.replace(cell, slot=dst))
+            copy_slot(cell, dataclasses.replace(cell, slot=dst, origin=cell.slot))
         if first_thread(cell):
-            for i in list(range(FAULT)):
+            for i in [*range(FAULT), *([WRITES] if cell.spec.stochastic else [])]:
                 cursors[i, dst] = 0
     else:
         if tvm.tirx.all(first_thread(cell), tvm.tirx.Not(common.is_padding(dst, rest))):

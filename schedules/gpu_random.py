@@ -19,7 +19,8 @@ def draw(cell: Cell, line: Any, place: Any, writes: Any, offsets: Any, at: Any, 
     x = [T.alloc_local((WORDS,), "uint32") for _ in range(2)]
     x[0][0] = T.cast(line * ceil_div(width(cell), WORDS) + place // WORDS, "uint32")
     x[0][1] = T.cast(cell.hv, "uint32")
-    x[0][2] = T.cast(cell.args.cursors[WRITES, cell.slot] + writes, "uint32")
+    slot = cell.slot if cell.origin is None else cell.origin
+    x[0][2] = T.cast(cell.args.cursors[WRITES, slot] + writes, "uint32")
     x[0][3] = T.uint32(0)
     for i in list(range(ROUNDS)):
         for word in list(range(WORDS)):

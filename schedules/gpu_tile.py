@@ -39,7 +39,7 @@ class Cell:
 
     ``args`` are the kernel's arguments (``common.build``). ``lead`` indexes the axes that a flush has in front (its
     layer). ``slot``, ``ring`` and the cursors ``base``, ``count`` and ``kv_only`` are the row's, in range wherever
-    they are used.
+    they are used. ``origin``: the slot that the row was read from, where ``slot`` is another that it is written to.
     """
 
     geo: Geometry
@@ -55,6 +55,7 @@ class Cell:
     base: Any = None
     count: Any = None
     kv_only: Any = None
+    origin: Any = None
 
     @property
     def spec(self) -> KernelSpec:
