@@ -14,6 +14,7 @@ import torch
 from cuda_emulator import Emulated
 
 from kvbuffer_codegen.autotune.cases import Case, Stream
+from kvbuffer_codegen.autotune.tree_cases import CompactCase
 from kvbuffer_codegen.checking import arguments_of, check_kernel, judge, same_bits
 from kvbuffer_codegen.compiler.build import emit
 from kvbuffer_codegen.compiler.lower import Lowered
@@ -101,8 +102,10 @@ def emulated(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return make
 
 
-def case_of(spec: KernelSpec, seed: int = 1) -> Case:
+def case_of(spec: KernelSpec, seed: int = 1) -> Any:
     assert spec.recurrence is not None
+    if spec.form == "compact":
+        return CompactCase(spec, seed)
     return Case(spec, RECURRENCES[spec.recurrence.name], seed)
 
 
@@ -132,6 +135,12 @@ QUICK = [
     VERIFY,
     spec_of("advance"),
     spec_of("commit"),
+    spec_of("commit_path"),
+    spec_of("compact"),
+    spec_of("publish", kv_only=5),
+    spec_of("verify", window=9, tree=True, kv_only=6),
+    pytest.param(spec_of("verify", "additive_per_channel", window=9, tree=True), marks=pytest.mark.slow),
+    pytest.param(spec_of("verify", "nonlinear_left", window=64, tree=True), marks=pytest.mark.slow),
     spec_of("decode", K=20, V=36, buffer=1, io="float32", state="float16"),
     spec_of("verify", "additive_per_channel", kv_only=7),
     spec_of("decode", "two_tokens_in_one", layout="KV", buffer=10),
