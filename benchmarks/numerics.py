@@ -13,10 +13,13 @@ and continued: every finished measurement is kept in `.cache/numerics`, named af
 from __future__ import annotations
 
 import argparse
+import functools
+import itertools
 import json
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +40,9 @@ def main() -> int:
     parser.add_argument("--tokens", type=int, default=4096, help="tokens after which bars are held (default 4096)")
     parser.add_argument("--dims", default="128,32", help="K,V of --bars and --build (default 128,32)")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument(
+        "--seconds", type=float, help="start no measurement of --table after so long; it has what is there"
+    )
     parser.add_argument("--kernels", type=Path, default=CACHE / "kernels")
     args = parser.parse_args()
     os.environ["KVBUFFER_CODEGEN_PATH"] = str(args.kernels.resolve())
@@ -76,7 +82,7 @@ def build(study: Any, setting: Any, target_name: str, folder: Path) -> None:
 
     wanted = target(target_name)
     for spec in setting.specs(study):
-        if not any(f"/{spec.name}-" in name for name in read_index(folder).artifacts):
+        if not any(spec.name in name for name in read_index(folder).artifacts):
             add_default(spec, space.default(spec, wanted), wanted, folder)
 
 
@@ -100,14 +106,20 @@ def hold(study: Any, state: str, args: argparse.Namespace) -> int:
 def write_table(args: argparse.Namespace) -> None:
     from numerics import GATES, Study
 
-    text = ""
-    for name in GATES:
-        study = Study(name, tokens=TABLE_TOKENS, seeds=(0,))
-        rows = [row for setting in table_settings() for row in rows_of(study, setting, args)]
-        head = ["state", "records", "keys", *(f"decay {d.name}" for d in study.decays)]
-        text += f"\n### {name}\n\n" + "".join(
-            f"| {' | '.join(cells)} |\n" for cells in (head, ["---"] * len(head), *rows)
-        )
+    started, text, done = time.monotonic(), "", 0
+    studies = [Study(name, tokens=TABLE_TOKENS, seeds=(0,)) for name in GATES]
+    rows: dict[str, list[list[str]]] = {study.recurrence: [] for study in studies}
+    for setting, study in itertools.product(table_settings(), studies):
+        if args.seconds is None or time.monotonic() - started < args.seconds or kept(study, setting, args).exists():
+            rows[study.recurrence] += rows_of(study, setting, args)
+            done += 1
+    for study in studies:
+        head = ["state", "records", "rounding", "keys", *(f"decay {d.name}" for d in study.decays)]
+        lines = (head, ["---"] * len(head), *rows[study.recurrence])
+        text += f"\n### {study.recurrence}\n\n" + "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+    total = len(table_settings()) * len(studies)
+    if done < total:
+        text = f"\n{done} of {total} combinations are measured; the command goes on with the rest.\n" + text
     before, _, rest = DOCUMENT.read_text().partition(BEGIN)
     DOCUMENT.write_text(before + BEGIN + text + "\n" + END + rest.partition(END)[2])
 
@@ -115,8 +127,9 @@ def write_table(args: argparse.Namespace) -> None:
 def table_settings() -> list[Any]:
     from numerics import Setting
 
-    recurrent = [Setting("step", state) for state in STATES]
-    return recurrent + [Setting("decode", state, records) for state in STATES for records in RECORDS]
+    nearest = [Setting("step", state) for state in STATES]
+    nearest += [Setting("decode", state, records) for records in RECORDS for state in STATES]
+    return nearest + [replace(s, rounding="stochastic") for s in nearest if s.state != "float32"]
 
 
 def rows_of(study: Any, setting: Any, args: argparse.Namespace) -> list[list[str]]:
@@ -125,16 +138,16 @@ def rows_of(study: Any, setting: Any, args: argparse.Namespace) -> list[list[str
     made = []
     for i, kind in enumerate(study.inputs):
         cells = [" ".join(f"{drifts[str(t)][i][j]:.0e}" for t in study.tokens) for j in range(len(study.decays))]
-        label = setting.state if setting.form == "decode" else f"{setting.state}, recurrent"
-        made.append([label, setting.records if setting.form == "decode" else "none", kind, *cells])
+        records = setting.records if setting.form == "decode" else "none (recurrent)"
+        made.append([setting.state, records, setting.rounding, kind, *cells])
     return made
 
 
 def measured(study: Any, setting: Any, args: argparse.Namespace) -> dict[str, Any]:
     """Token count -> typical drift [inputs, decays]; measured once for the sources as they are."""
-    from numerics import digest, drift, typical
+    from numerics import drift, typical
 
-    file = CACHE / f"drift-{args.device}-{digest(study, setting, sources())}.json"
+    file = kept(study, setting, args)
     if not file.exists():
         started = time.monotonic()
         if args.device == "cpu":
@@ -147,6 +160,13 @@ def measured(study: Any, setting: Any, args: argparse.Namespace) -> dict[str, An
     return dict(json.loads(file.read_text()))
 
 
+def kept(study: Any, setting: Any, args: argparse.Namespace) -> Path:
+    from numerics import digest
+
+    return CACHE / f"drift-{args.device}-{digest(study, setting, sources())}.json"
+
+
+@functools.cache
 def sources() -> str:
     folders = (ROOT / "ir", ROOT / "schedules", ROOT / "kvbuffer_codegen" / "compiler")
     return "".join(p.read_text() for folder in folders for p in sorted(folder.rglob("*.py")))

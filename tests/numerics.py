@@ -192,12 +192,13 @@ def digest(*what: Any) -> str:
 
 @dataclass(frozen=True)
 class Setting:
-    """What is measured: ``form`` "step" (recurrent) or "decode" (buffered, L = WINDOW), and how states and records are
-    stored."""
+    """What is measured: ``form`` "step" (recurrent) or "decode" (buffered, L = WINDOW), how states and records are
+    stored, and how a state is rounded."""
 
     form: str
     state: str = "float32"
     records: str = "exact"
+    rounding: str = "nearest"
 
     def pool(self, study: Study, device: str) -> Pool:
         HV = study.value_heads
@@ -210,6 +211,7 @@ class Setting:
             io=study.io,
             state=self.state,
             records=self.records,
+            rounding=self.rounding,
             buffer=WINDOW,
             max_window=1,
             form=self.form,

@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
+import functools
+from pathlib import Path
+
 import numpy as np
 import pytest
 import runtime_kit
+from cuda_emulator import Emulated
 from numerics import DECAYS, GATES, Decay, Setting, Study, bar, drift, failures, typical
 
+from kvbuffer_codegen.compiler.build import emit
 from kvbuffer_codegen.ir import oracle
+from kvbuffer_codegen.ir.forms import KernelSpec
 from kvbuffer_codegen.ir.recurrences import RECURRENCES
+from kvbuffer_codegen.runtime import dispatcher, ops
+from kvbuffer_codegen.schedules import space
+from kvbuffer_codegen.schedules.targets import target
 
-pytestmark = pytest.mark.usefixtures("compiled")
+SM90 = target("sm_90a")
 
 
 @pytest.fixture
-def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path, one_thread):
+def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, one_thread: None) -> None:
+    """Pools run kernels that are compiled for this CPU."""
     runtime_kit.use("cpu", monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def emulated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, one_thread: None) -> None:
+    """Pools run the source of CUDA kernels, in the emulator."""
+
+    @functools.cache
+    def kernel(spec: KernelSpec) -> str:
+        schedule = space.default(spec, SM90)
+        made = Emulated(spec, schedule, SM90, emit(spec, schedule, SM90), tmp_path)
+        return ops.register(f"{spec.name}@emulated", made)
+
+    monkeypatch.setattr(dispatcher, "select", lambda spec, *rest, **more: kernel(spec))
 
 
 one_thread = runtime_kit.one_thread
@@ -25,6 +48,7 @@ one_thread = runtime_kit.one_thread
 SHORT = {"tokens": (512,), "heads": 2, "seeds": (0,), "decays": DECAYS[:4]}
 
 
+@pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize(
     ("recurrence", "state"), [("gated_delta_rule", "float32"), ("gated_delta_rule", "int8"), ("mamba2", "float16")]
 )
@@ -32,6 +56,7 @@ def test_short_drift(recurrence: str, state: str) -> None:
     assert not failures(Study(recurrence, **SHORT), state)
 
 
+@pytest.mark.usefixtures("compiled")
 def test_weights_are_exponentials_of_sums() -> None:
     """At a slow decay a product of rounded exponentials drifts as the recurrent kernel does (0.9 times as far); one
     exponential a record leaves a third of that."""
@@ -41,6 +66,16 @@ def test_weights_are_exponentials_of_sums() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("emulated")
+@pytest.mark.parametrize(("recurrence", "state"), [("gated_delta_rule", "float32"), ("mamba2", "float32")])
+def test_drift_of_cuda_kernels(recurrence: str, state: str) -> None:
+    """CUDA kernels share the forms, not the order of sums."""
+    study = Study(recurrence, tokens=(256,), K=32, V=32, heads=2, seeds=(0,), decays=DECAYS[:4])
+    assert not failures(study, state)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize("state", ["float32", "float16", "int8"])
 @pytest.mark.parametrize("recurrence", GATES)
 def test_drift_of_4096_tokens(recurrence: str, state: str) -> None:
