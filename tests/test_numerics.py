@@ -2,43 +2,21 @@
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 
 import numpy as np
 import pytest
 import runtime_kit
-from cuda_emulator import Emulated
 from numerics import DECAYS, GATES, Decay, Setting, Study, bar, drift, failures, typical
 
-from kvbuffer_codegen.compiler.build import emit
 from kvbuffer_codegen.ir import oracle
-from kvbuffer_codegen.ir.forms import KernelSpec
 from kvbuffer_codegen.ir.recurrences import RECURRENCES
-from kvbuffer_codegen.runtime import dispatcher, ops
-from kvbuffer_codegen.schedules import space
-from kvbuffer_codegen.schedules.targets import target
-
-SM90 = target("sm_90a")
 
 
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, one_thread: None) -> None:
     """Pools run kernels that are compiled for this CPU."""
     runtime_kit.use("cpu", monkeypatch, tmp_path)
-
-
-@pytest.fixture
-def emulated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, one_thread: None) -> None:
-    """Pools run the source of CUDA kernels, in the emulator."""
-
-    @functools.cache
-    def kernel(spec: KernelSpec) -> str:
-        schedule = space.default(spec, SM90)
-        made = Emulated(spec, schedule, SM90, emit(spec, schedule, SM90), tmp_path)
-        return ops.register(f"{spec.name}@emulated", made)
-
-    monkeypatch.setattr(dispatcher, "select", lambda spec, *rest, **more: kernel(spec))
 
 
 one_thread = runtime_kit.one_thread
@@ -63,15 +41,6 @@ def test_weights_are_exponentials_of_sums() -> None:
     study = Study("mamba2", **SHORT | {"decays": (Decay(0.999),)})
     buffered, recurrent = (typical(drift(study, Setting(form))[512]) for form in ("decode", "step"))
     assert (buffered <= 0.6 * recurrent).all()
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("emulated")
-@pytest.mark.parametrize(("recurrence", "state"), [("gated_delta_rule", "float32"), ("mamba2", "float32")])
-def test_drift_of_cuda_kernels(recurrence: str, state: str) -> None:
-    """CUDA kernels share the forms, not the order of sums."""
-    study = Study(recurrence, tokens=(256,), K=32, V=32, heads=2, seeds=(0,), decays=DECAYS[:4])
-    assert not failures(study, state)
 
 
 @pytest.mark.slow
