@@ -76,7 +76,7 @@ class GpuSchedule(Schedule):
         # many, large tiles win (over many rows; with one row, small ones). 16 warps of a multiprocessor hide latency; a
         # window needs the registers of half of them, unless it is known to fit.
         most, threads = (MAX_STATE, 256) if FORMS[spec.form].folds == "full" else (32, 128)
-        brim = fits_the_brim(spec) and getattr(target, "shared_limit", 0) > 99 * 1024
+        brim = fits_the_brim(spec) and getattr(target, "name", "") == "sm_90a"  # sm_100f spills some of these
         enough = 16 if brim or not FORMS[spec.form].window else 8
 
         def preference(s: Self) -> tuple[Any, ...]:
