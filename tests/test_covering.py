@@ -44,7 +44,7 @@ def test_the_fixed_set_holds_every_level_and_stays_small() -> None:
     core = {name: FACTORS[name] for name in covering.CORE}
     wanted = {((a, x), (b, y)) for a, b in itertools.combinations(core, 2) for x in core[a] for y in core[b]}
     assert {tuple(sorted(t)) for t in wanted} <= {tuple(sorted(t)) for t in held(fixed_set(), 2)}
-    assert len(fixed_set()) <= 36
+    assert len(fixed_set()) <= 48  # nine trees, ten chains, and five forms without a window at every state
     assert any(row["K"] > row["V"] for row in fixed_set())
     assert any(row["K"] < row["V"] for row in fixed_set())
 
@@ -54,7 +54,7 @@ def test_every_possible_pair_is_in_the_array() -> None:
     for a, b in itertools.combinations(FACTORS, 2):
         for x, y in itertools.product(FACTORS[a], FACTORS[b]):
             assert (((a, x), (b, y)) in found) == possible({a: x, b: y}), (a, x, b, y)
-    assert len(pairwise_set()) <= 1.3 * 18 * len(FACTORS["recurrence"])  # windows x recurrences is the least
+    assert len(pairwise_set()) <= 1.5 * 18 * len(FACTORS["recurrence"])  # windows x recurrences is the least
 
 
 def test_every_row_is_a_kernel_with_schedules() -> None:
