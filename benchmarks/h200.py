@@ -191,8 +191,9 @@ def large_batch(kernel: Any, spec: Any, recurrence: Any, device: Any) -> str:
     for a in recurrence.arguments:
         if not a.parameter:
             large[a.name] = torch.cat([large[a.name][:1].expand(padding, *large[a.name].shape[1:]), large[a.name]])
-    for name in {"slots", "rings", "lengths"} & large.keys():
-        large[name] = torch.cat([torch.full((padding,), -1, dtype=torch.int32, device=device), large[name]])
+    for name in {"slots", "rings", "lengths", "parents"} & large.keys():
+        none = torch.full((padding, *large[name].shape[1:]), -1, dtype=large[name].dtype, device=device)
+        large[name] = torch.cat([none, large[name]])
     large["out"] = torch.full(
         (padding + B, *small["out"].shape[1:]), torch.nan, dtype=small["out"].dtype, device=device
     )
