@@ -328,6 +328,11 @@ def score_staged(cell: Cell, token: Token, value: Any, live: Any, e: Any, first:
         cell.shared["scores"][first + e, (r * g.T + t) * g.reads + i] = value[0]
 
 
+def ancestor_of(cell: Any) -> Any:
+    """The node that the walk up the parents has come to; a chain needs none."""
+    return T.alloc_local((1,), "int32") if cell.spec.tree else None
+
+
 @T.macro
 def walk_window(cell: Cell, ring: Ring, first: int) -> None:
     """Scores of the window's own tokens against later ones with a log-decay over K, to rows ``first`` on: a group
@@ -337,7 +342,7 @@ def walk_window(cell: Cell, ring: Ring, first: int) -> None:
     g = cell.geo
     vector = T.alloc_local((g.columns,), F32)
     value = T.alloc_local((1,), F32)
-    ancestor = T.alloc_local((1,), "int32") if cell.spec.tree else None
+    ancestor = ancestor_of(cell)
     for q in T.unroll(ceil_div(g.T * g.reads, g.groups)):
         task = q * g.groups + cell.group
         if cell.spec.tree:
