@@ -135,7 +135,7 @@ class Row:
             if node.op == "const":
                 return np.full((1, 1), node.value)
             if node.op == "size":
-                return np.full((1, 1), float({"K": self.spec.K, "V": self.spec.V}[node.value]))
+                return np.full((1, 1), float(self.spec.extent(node.value)))
             return leaf(node)
 
         with np.errstate(over="ignore", under="ignore", divide="ignore"):

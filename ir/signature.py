@@ -124,8 +124,7 @@ def _state(spec: KernelSpec, layers: tuple[str, ...]) -> list[TensorArg]:
 def _records(spec: KernelSpec, layers: tuple[str, ...]) -> list[TensorArg]:
     result, writes = [], FORMS[spec.form].appends or spec.form == "compact"
     for f in spec.record_layout.fields:
-        wide: tuple[int, ...] = ({"K": spec.K, "V": spec.V}[f.axis],) if f.axis else ()
-        shape = (*layers, "N", "R", "H" if f.heads == "key" else "HV", *wide)
+        shape = (*layers, "N", "R", "H" if f.heads == "key" else "HV", *spec.wide(f.axis))
         access = "readwrite" if writes else "read"
         result.append(_tensor(f.name, "record", f.stored(spec.io), shape, access, bool(f.axis)))
     return result
@@ -140,7 +139,7 @@ def _inputs(spec: KernelSpec, layers: tuple[str, ...]) -> list[TensorArg]:
     for a in spec.recurrence.arguments:
         if needed is not None and a.name not in needed:
             continue
-        wide = ({"K": spec.K, "V": spec.V}[a.axis],) if a.axis else ()
+        wide = spec.wide(a.axis)
         heads = "H" if a.heads == "key" else "HV"
         if a.parameter:
             lead, dtype, role = layers, "float32", "parameter"

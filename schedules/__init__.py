@@ -30,7 +30,6 @@ class Program:
     """
 
     func: PrimFunc
-    name: str
     cells: str
 
 

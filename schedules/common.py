@@ -177,7 +177,7 @@ def lower(expr: ex.Expr, leaf_of: Callable[[ex.Expr], Any], spec: KernelSpec) ->
         if node.op == "const":
             return number(node.value)
         if node.op == "size":
-            return T.float32({"K": spec.K, "V": spec.V}[node.value])
+            return T.float32(spec.extent(node.value))
         return leaf_of(node)
 
     return ex.evaluate(expr, leaf, OPERATIONS)

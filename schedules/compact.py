@@ -24,7 +24,7 @@ def cpu(spec: KernelSpec, schedule: CpuSchedule) -> Program:
         with T.Kernel(1):
             move_row(spec, arguments, arguments.cell, 0, 1)
 
-    return Program(common.build(spec, body, scalars=("cell",)), spec.name, "Y * B * HV")
+    return Program(common.build(spec, body, scalars=("cell",)), "Y * B * HV")
 
 
 def gpu(spec: KernelSpec, schedule: GpuSchedule, target: TargetLike) -> Program:
@@ -35,7 +35,7 @@ def gpu(spec: KernelSpec, schedule: GpuSchedule, target: TargetLike) -> Program:
         with T.Kernel(layers(spec, a) * a.B * heads(spec, a), threads=schedule.threads) as block:
             move_row(spec, a, block, T.get_thread_binding(0), schedule.threads)
 
-    return Program(common.build(spec, body), spec.name, "Y * B * HV")
+    return Program(common.build(spec, body), "Y * B * HV")
 
 
 def first_field(spec: KernelSpec, a: Any) -> Any:
@@ -94,7 +94,7 @@ def move_field(spec: Any, a: Any, f: Field, where: Any, target: Any, source: Any
             if thread == 0:
                 tensor[to] = tensor[start]
         else:
-            width = {"K": spec.K, "V": spec.V}[f.axis]
+            width = spec.extent(f.axis)
             for q in T.serial(-(-width // threads)):
                 if q * threads + thread < width:
                     tensor[(*to, q * threads + thread)] = tensor[(*start, q * threads + thread)]

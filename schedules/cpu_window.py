@@ -46,7 +46,7 @@ def window(spec: KernelSpec, schedule: CpuSchedule) -> Program:
             zero_outputs(cell)
 
     func = common.build(spec, body, scalars=("cell",))
-    return Program(func, spec.name, f"B * HV * {schedule.splits}")
+    return Program(func, f"B * HV * {schedule.splits}")
 
 
 @T.macro

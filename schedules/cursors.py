@@ -38,7 +38,7 @@ def cpu(spec: KernelSpec, schedule: CpuSchedule) -> Program:
                     one_row(arguments, arguments.cell * schedule.rows + i, row_of)
 
     func = common.build(spec, body, scalars=("cell",))
-    return Program(func, spec.name, f"(B + {schedule.rows - 1}) // {schedule.rows}")
+    return Program(func, f"(B + {schedule.rows - 1}) // {schedule.rows}")
 
 
 def gpu(spec: KernelSpec, schedule: GpuSchedule, target: TargetLike) -> Program:
@@ -53,7 +53,7 @@ def gpu(spec: KernelSpec, schedule: GpuSchedule, target: TargetLike) -> Program:
                 one_row(arguments, row, row_of)
 
     func = common.build(spec, body)
-    return Program(func, spec.name, f"(B + {schedule.threads - 1}) // {schedule.threads}")
+    return Program(func, f"(B + {schedule.threads - 1}) // {schedule.threads}")
 
 
 @T.macro

@@ -40,7 +40,7 @@ def cpu(spec: KernelSpec, schedule: CpuSchedule) -> Program:
                     start_target(cell)
 
     func = common.build(spec, body, scalars=("cell",))
-    return Program(func, spec.name, f"Y * B * HV * {schedule.splits}")
+    return Program(func, f"Y * B * HV * {schedule.splits}")
 
 
 def folds(c: Cell) -> Any:

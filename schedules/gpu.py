@@ -52,7 +52,7 @@ def window(spec: KernelSpec, schedule: GpuSchedule) -> Program:
                 write_zeros(cell)
                 report_row(cell, (slot, slot_rest), (ring, ring_rest))
 
-    return Program(common.build(spec, body), spec.name, f"B * HV * {geo.blocks}")
+    return Program(common.build(spec, body), f"B * HV * {geo.blocks}")
 
 
 def flush(spec: KernelSpec, schedule: GpuSchedule) -> Program:
@@ -79,7 +79,7 @@ def flush(spec: KernelSpec, schedule: GpuSchedule) -> Program:
             else:
                 report_row(cell, (slot, slot_rest), (ring, ring_rest))
 
-    return Program(common.build(spec, body), spec.name, f"Y * B * HV * {geo.blocks}")
+    return Program(common.build(spec, body), f"Y * B * HV * {geo.blocks}")
 
 
 def column_of(a: Any, slot: Any) -> Any:

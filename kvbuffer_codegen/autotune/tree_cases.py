@@ -77,7 +77,7 @@ class CompactCase:
         self.rows = R
         self.before: Tensors = {}
         for f in spec.record_layout.fields:
-            wide = ({"K": spec.K, "V": spec.V}[f.axis],) if f.axis else ()
+            wide = spec.wide(f.axis)
             shape = (LAYERS, N, R, H if f.heads == "key" else HV, *wide)
             dtype = DTYPES[f.stored(spec.io)]
             self.before[f.name] = torch.from_numpy(rng.standard_normal(shape)).to(dtype)

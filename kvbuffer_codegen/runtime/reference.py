@@ -416,7 +416,7 @@ class Tiles:
     def _evaluate(self, expr: Expr, leaves: Mapping[str, Callable[[Any], Tensor]], memo: dict[Expr, Tensor]) -> Tensor:
         def leaf(node: Expr) -> Tensor:
             if node.op in ("const", "size"):
-                number = node.value if node.op == "const" else {"K": self.spec.K, "V": self.spec.V}[node.value]
+                number = node.value if node.op == "const" else self.spec.extent(node.value)
                 return torch.full((1, 1, 1), float(number), device=self.state.device)
             return leaves[node.op](node.value)
 
