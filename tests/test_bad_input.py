@@ -28,6 +28,7 @@ pytestmark = [
     pytest.mark.usefixtures("one_thread"),
 ]
 SLOTS = torch.tensor([0, 1])
+PARENTS = torch.tensor([[-1, 0, 0, 1], [-1, -1, 1, 2]])
 KEY: dict[str, Any] = {
     "form": "decode", "recurrence": "gated_delta_rule", "heads": (2, 4), "dims": (16, 16), "io": "float32", "buffer": 4,
 }  # fmt: skip
@@ -91,13 +92,15 @@ def calls_of(pool: Pool, streams: Streams) -> dict[str, tuple[Callable[..., Any]
         "ingest": (pool.ingest, {"slot": 0, **prompt}),
         "fork": (pool.fork, {"src": [0, 1], "dst": [3, 4]}),
         "flush": (pool.flush, {"slots": SLOTS, "rings": SLOTS}),
+        "publish": (pool.flush, {"dst": torch.tensor([3, 4]), "slots": SLOTS, "rings": SLOTS}),
+        "tree": (pool.verify, {"parents": PARENTS, **layer, "lengths": torch.tensor([4, 4]), **window}),
         "materialize": (pool.materialize, {"slot": 0, "back": 0, "ring": 0}),
         "warmup": (pool.warmup, {"batch": 1, "windows": [4]}),
     }
 
 
 #: None is their default.
-OPTIONAL = {"out", "rings", "lengths", "ring", "windows", "layer"}
+OPTIONAL = {"out", "rings", "lengths", "ring", "windows", "layer", "dst", "parents"}
 _POOL = make_pool(layers=1)
 ARGUMENTS = [(call, name) for call, (_, given) in calls_of(_POOL, Streams(_POOL, 2, 8)).items() for name in given]
 
@@ -108,7 +111,10 @@ def test_a_pool_refuses_by_name_and_touches_nothing(served: tuple[Pool, Streams]
     function, given = calls_of(*served)[call]
     before, order = snapshot(pool), (pool._order.form, list(pool._order._ran))
     for what, thing in EVERYTHING.items():
-        if thing is None and argument in OPTIONAL and (argument != "layer" or call == "load"):
+        optional = argument in OPTIONAL - {"dst"} or (call, argument) == ("publish", "dst")
+        if (call, argument, what) == ("tree", "q", "a tensor: three axes"):
+            continue  # another T than that of parents, which are named
+        if thing is None and optional and (argument != "layer" or call == "load"):
             continue
         refused(lambda thing=thing: function(**given | {argument: thing}), argument, f"{call} with {argument} = {what}")
     assert changed_slots(pool, before) == set()
@@ -131,6 +137,20 @@ def test_a_closing_call_refuses_by_name_and_touches_nothing(served: tuple[Pool, 
             refused(lambda thing=thing: pool.commit(SLOTS, thing), "accepted", f"accepted = {what}")
     assert changed_slots(pool, before) == set()
     pool.advance(SLOTS) if form == "decode" else pool.commit(SLOTS, SLOTS)
+
+
+def test_a_commit_of_a_path_refuses_by_name_and_touches_nothing(served: tuple[Pool, Streams]) -> None:
+    pool, streams = served
+    pool.verify(0, SLOTS, parents=PARENTS, **streams.layer(0, [(0, 0), (1, 0)], 4))
+    path, before = torch.tensor([[0, 1], [1, 2]]), snapshot(pool)
+    for what, thing in EVERYTHING.items():
+        if thing is not None:
+            refused(lambda thing=thing: pool.commit(SLOTS, SLOTS, path, thing), "rings", f"rings = {what}")
+            refused(lambda thing=thing: pool.commit(SLOTS, SLOTS, thing), "path", f"path = {what}")
+        refused(lambda thing=thing: pool.commit(SLOTS, thing, path), "accepted", f"accepted = {what}")
+    assert changed_slots(pool, before) == set()
+    pool.commit(SLOTS, torch.tensor([2, 2]), path)
+    assert pool.pending[:2].tolist() == [2, 2]
 
 
 NUMBERS = ("layers", "slots", "buffer", "max_window", "kv_only", "seed")

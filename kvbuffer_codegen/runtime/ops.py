@@ -99,12 +99,16 @@ def _cursors(name: str, *arguments: Any) -> None:
     kernel(name)(*arguments)
 
 
-def _fake(name: str, *arguments: Any) -> None:
+def _fake_of(implementation: Callable[..., None]) -> Callable[..., None]:
     """Shapes are the caller's: nothing is made. A tensor on the meta device that nothing traces would make the call do
     nothing, and is refused as the kernel would."""
-    flat = [x for a in arguments for x in (a if isinstance(a, list | tuple) else (a,))]
-    if any(type(x) is Tensor and x.is_meta for x in flat):
-        kernel(name)(*flat)
+
+    def fake(*arguments: Any) -> None:
+        flat = [x for a in arguments for x in (a if isinstance(a, list | tuple) else (a,))]
+        if any(type(x) is Tensor and x.is_meta for x in flat):
+            implementation(*arguments)
+
+    return fake
 
 
 _IMPLEMENTATIONS = {
@@ -123,7 +127,7 @@ for _form, _schema in SCHEMAS.items():
     _library.define(_form + _schema, tags=(torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides))
     for _key in ("CPU", "CUDA", "SparseCPU", "SparseCUDA", "SparseCsrCPU", "SparseCsrCUDA"):  # sparse: refused by name
         _library.impl(_form, _IMPLEMENTATIONS[_form], _key)
-    torch.library.register_fake(f"kvbuffer_codegen::{_form}", _fake, lib=_library)
+    torch.library.register_fake(f"kvbuffer_codegen::{_form}", _fake_of(_IMPLEMENTATIONS[_form]), lib=_library)
 
 decode = torch.ops.kvbuffer_codegen.decode.default
 step = torch.ops.kvbuffer_codegen.step.default

@@ -503,13 +503,17 @@ class Pool:
 
     def _check_tree(self, slots: Tensor, lengths: Tensor | None, parents: Tensor) -> None:
         """What the host sees of a tree: all of it on a CPU, where the first layer of a step looks."""
-        tensors(parents=parents)
+        batch_of(slots)
+        tensors(parents=parents, lengths=slots if lengths is None else lengths)
         if parents.dim() != 2 or parents.is_floating_point():
             raise ValueError(
                 f"parents is {parents.dtype} of shape {tuple(parents.shape)}; accepted: int32 or int64 [B, T]"
             )
         if parents.device.type != "cpu" or not self._order.between or torch.compiler.is_compiling():
             return
+        rows = [x for x in (slots, lengths) if x is not None]
+        if any(x.shape != parents.shape[:1] or x.layout is not torch.strided or x.is_meta for x in rows):
+            return  # the kernel refuses it by name
         wrong = bad_parents(parents, slots, lengths)
         if wrong is not None:
             b, t = wrong
