@@ -511,8 +511,9 @@ class Pool:
             )
         if parents.device.type != "cpu" or not self._order.between or torch.compiler.is_compiling():
             return
+        plain = {(parents.shape[:1], parents.device, torch.strided, dtype) for dtype in (torch.int32, torch.int64)}
         rows = [x for x in (slots, lengths) if x is not None]
-        if any(x.shape != parents.shape[:1] or x.layout is not torch.strided or x.is_meta for x in rows):
+        if any((x.shape, x.device, x.layout, x.dtype) not in plain for x in rows):
             return  # the kernel refuses it by name
         wrong = bad_parents(parents, slots, lengths)
         if wrong is not None:
