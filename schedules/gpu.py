@@ -50,7 +50,7 @@ def window(spec: KernelSpec, schedule: GpuSchedule) -> Program:
                 run_slot(dataclasses.replace(cell, slot=slot, ring=ring, count=count, base=base, kv_only=kv_only))
             else:
                 write_zeros(cell)
-                report_row(cell, (slot, slot_rest), (ring, ring_rest))
+                report_row(cell)
 
     return Program(common.build(spec, body), f"B * HV * {geo.blocks}")
 
@@ -77,7 +77,7 @@ def flush(spec: KernelSpec, schedule: GpuSchedule) -> Program:
                     if count > 0:
                         fold_slot(row, row)
             else:
-                report_row(cell, (slot, slot_rest), (ring, ring_rest))
+                report_row(cell)
 
     return Program(common.build(spec, body), f"Y * B * HV * {geo.blocks}")
 
@@ -112,15 +112,18 @@ def first_thread(cell: Cell) -> Any:
 
 
 @T.macro
-def report_row(cell: Cell, slot: tuple[Any, Any], ring: tuple[Any, Any]) -> None:
-    """A row that is left alone, as its slot or its ring does not exist (index words)."""
+def report_row(cell: Cell) -> None:
+    """A row that is left alone, as its slot or its ring does not exist. Reads both again: a window that kept their
+    high words until here would have no registers for them."""
     if first_thread(cell):
-        if common.in_range(*slot, cell.args.P):
+        slot, slot_rest = common.index_words(cell.args.slots, cell.b)
+        ring, ring_rest = common.index_words(cell.args.rings, cell.b)
+        if common.in_range(slot, slot_rest, cell.args.P):
             if cell.spec.form != "publish":  # after which no cursors move
-                cell.args.cursors[WINDOW, slot[0]] = SKIPPED
-            common.report_index(cell.args, *ring)
+                cell.args.cursors[WINDOW, slot] = SKIPPED
+            common.report_index(cell.args, ring, ring_rest)
         else:
-            common.report_index(cell.args, *slot)
+            common.report_index(cell.args, slot, slot_rest)
 
 
 @T.macro
