@@ -111,6 +111,7 @@ def test_it_runs_on_torchs_current_stream(tmp_path: Path) -> None:
     kernel = kernel_of(case.spec, "cuda", tmp_path)
     kernel(*checking.arguments_of(case.spec, on_gpu(case)))  # compiles, which takes longer than the wait
     given, stream = on_gpu(case), torch.cuda.Stream()
+    assert given["out"].isnan().all()  # loads these kernels too: loading waits for the device
     torch.cuda.synchronize()
     with torch.cuda.stream(stream):
         torch.cuda._sleep(400_000_000)
