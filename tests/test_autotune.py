@@ -114,7 +114,7 @@ def test_the_evaluator_of_a_normal_form_is_the_recurrence() -> None:
 # --- candidates and workloads
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", [f for f in FORMS if f != "compact"])  # which copies a few rows, one way
 def test_every_form_has_a_dozen_candidates(form: str) -> None:
     spec = spec_for(form, K=128, V=128, buffer=16)
     found = candidates(spec, CPU, 128, 2)

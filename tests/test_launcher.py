@@ -488,6 +488,8 @@ def test_load_kernel_asks_the_dispatcher(artifacts: Any, monkeypatch: pytest.Mon
         "kv_only": 0,
         "layout": "VK",
         "records": "exact",
+        "rounding": "nearest",
+        "tree": False,
         "batch": 1,
         "device": "cpu",
     }

@@ -69,7 +69,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> A
 def test_list_and_explain(capsys: pytest.CaptureFixture[str]) -> None:
     found = run(capsys, "list", NAME)
     assert [r["name"] for r in found["recurrences"]] == ["two_speeds"]
-    assert {a["form"] for a in found["artifacts"]} == {"decode", "step", "verify", "flush"}
+    assert {a["form"] for a in found["artifacts"]} == {"decode", "step", "verify", "flush", "publish"}
     assert run(capsys, "explain", NAME, *SIZES)["affine"] is False
     assert main(["list", NAME]) == 0
     assert "recurrences  two_speeds" in capsys.readouterr().out
@@ -77,8 +77,8 @@ def test_list_and_explain(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_check_takes_its_function_as_the_oracle(capsys: pytest.CaptureFixture[str]) -> None:
     found = run(capsys, "check", NAME, "--path", "kernels")
-    assert (found["passed"], found["failed"], found["skipped"]) == (4, 0, 0)
-    assert run(capsys, "check", "--path", "kernels")["passed"] == 6  # the cursor kernels too, and no file named
+    assert (found["passed"], found["failed"], found["skipped"]) == (5, 0, 0)
+    assert run(capsys, "check", "--path", "kernels")["passed"] == 7  # the cursor kernels too, and no file named
     (step,) = Path("kernels/cpu").glob("kvb_step_*")  # compiles again, so one will do
     assert run(capsys, "check", NAME, "--stale", "--path", str(step))["passed"] == 1
     assert run(capsys, "check", "gated_delta_rule", "--path", "kernels")["artifacts"] == []
@@ -90,7 +90,7 @@ def test_check_sees_that_the_file_has_changed(
     (tmp_path / "mine.py").write_text(FILE.replace("0.5 * erased", "0.4 * erased"))
     monkeypatch.chdir(tmp_path)
     found = run(capsys, "check", NAME, "--stale", "--path", str(folder / "kernels"), code=1)
-    assert found["failed"] == 4
+    assert found["failed"] == 5
     assert "not what the tree has" in found["artifacts"][0]["reason"]
 
 

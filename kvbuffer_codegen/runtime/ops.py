@@ -111,7 +111,7 @@ def _fake_of(implementation: Callable[..., None]) -> Callable[..., None]:
     return fake
 
 
-_IMPLEMENTATIONS = {
+_IMPLEMENTATIONS: dict[str, Callable[..., None]] = {
     "decode": _token,
     "step": _token,
     "verify": _verify,
