@@ -291,6 +291,7 @@ def test_updates_reach_a_pool_with_gaps_and_gaps_are_neither_read_nor_written(ba
         wholes.append((whole, view))
     memory.state, *memory.records = (view for _, view in wholes)
     memory.fields = dict(zip(memory.fields, memory.records, strict=True))
+    memory.by_slot["state"] = memory.state
     gapped._layers[:] = [(memory.state[i], [f[i] for f in memory.records]) for i in range(gapped.layers)]
     one, two = Serving(plain, [0, 3]), Serving(gapped, [0, 3])
     for _ in range(7):
