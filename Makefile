@@ -5,6 +5,7 @@
 #   TORCH_INDEX=cpu     take PyTorch from its CPU-only wheel index (or any index URL); default: plain pip
 #   PYTHON=python3.12   the interpreter (>= 3.11) that the virtual environment is made with
 #   ARGS="..."          more arguments for the demo or for pytest
+#   JOBS=2              processes that share the test files
 # A virtual environment that is already there is kept: `make clean-venv` before changing TORCH_INDEX or PYTHON.
 
 SHELL := /bin/sh
@@ -18,6 +19,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install -c constraints.t
 TRITON := triton==3.6.0
 SYSTEM_NVCC = $(shell command -v "$$CUDA_HOME/bin/nvcc" || command -v nvcc)
 ARGS ?=
+JOBS ?= 2
 
 .PHONY: demo test lint typecheck pytest stale preflight clean clean-venv
 .DELETE_ON_ERROR:
@@ -35,7 +37,7 @@ typecheck: $(VENV)/.dev
 	$(BIN)/python .ci/typecheck.py .cache/typecheck
 
 pytest: $(VENV)/.dev $(VENV)/.nvcc
-	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not slow" $(ARGS)
 
 stale: $(VENV)/.dev $(VENV)/.nvcc
 	$(BIN)/kvbuffer-codegen check --stale

@@ -73,6 +73,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     try:
         import transformers
+
+        import kvbuffer_codegen.integrations.transformers  # noqa: F401  (before a model's module: see there)
     except ImportError:
         raise CommandError("transformers is not installed; fix: pip install 'kvbuffer-codegen[demo]'", FAILED) from None
     from kvbuffer_codegen.autotune.logs import LogError

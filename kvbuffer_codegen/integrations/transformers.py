@@ -21,15 +21,35 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, LinearAttentionLayer
-from transformers.models.qwen3_next.modeling_qwen3_next import Qwen3NextGatedDeltaNet
 
 from kvbuffer_codegen.runtime import Pool
+
+
+@contextmanager
+def _kernels_that_run_here() -> Iterator[None]:
+    """A model's module takes flash-linear-attention's Triton kernels when it is imported, also where no GPU is and they
+    fail at the first token: there the package is hidden meanwhile."""
+    if torch.cuda.is_available():
+        yield
+        return
+    held = {name: module for name, module in sys.modules.items() if name.split(".")[0] == "fla"}
+    sys.modules.update({"fla": None})  # type: ignore[dict-item]  # what cannot be imported
+    try:
+        yield
+    finally:
+        del sys.modules["fla"]
+        sys.modules.update(held)
+
+
+with _kernels_that_run_here():
+    from transformers.models.qwen3_next.modeling_qwen3_next import Qwen3NextGatedDeltaNet
 
 Form = Literal["auto", "decode", "step", "verify"]
 RECURRENCE = "gated_delta_rule"
