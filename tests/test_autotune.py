@@ -404,7 +404,8 @@ def test_bad_candidates_cost_themselves_only(run: Runner, tmp_path: Path) -> Non
 
 
 COMMAND = """
-import functools, sys
+import functools, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs start with it ignored
 from kvbuffer_codegen.autotune import tune
 from kvbuffer_codegen.cli.main import main
 tune.tune = functools.partial(tune.tune, hooks="fake_jobs")
