@@ -13,7 +13,6 @@ and continued: every finished measurement is kept in `.cache/numerics`, named af
 from __future__ import annotations
 
 import argparse
-import functools
 import itertools
 import json
 import os
@@ -163,13 +162,10 @@ def measured(study: Any, setting: Any, args: argparse.Namespace) -> dict[str, An
 def kept(study: Any, setting: Any, args: argparse.Namespace) -> Path:
     from numerics import digest
 
-    return CACHE / f"drift-{args.device}-{digest(study, setting, sources())}.json"
+    from kvbuffer_codegen.autotune.sources import sources_hash
 
-
-@functools.cache
-def sources() -> str:
-    folders = (ROOT / "ir", ROOT / "schedules", ROOT / "kvbuffer_codegen" / "compiler")
-    return "".join(p.read_text() for folder in folders for p in sorted(folder.rglob("*.py")))
+    sources = sources_hash("ir", "schedules", "compiler")
+    return CACHE / f"drift-{args.device}-{digest(study, setting, sources)}.json"
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ import torch
 from inventions import EVERY
 
 from kvbuffer_codegen.artifact import read_artifact
-from kvbuffer_codegen.autotune import logs, search, tune
+from kvbuffer_codegen.autotune import logs, search, sources, tune
 from kvbuffer_codegen.autotune.candidates import candidates, schedule_text
 from kvbuffer_codegen.autotune.cases import Case
 from kvbuffer_codegen.autotune.farm import Farm
@@ -272,9 +272,9 @@ def test_lines_of_another_generator_are_left_alone(tmp_path: Path) -> None:
 def test_a_comment_voids_no_log() -> None:
     program = '"""Doc."""\n\nclass A:\n    """Doc."""\n\ndef f(x):\n    """Doc."""\n    return x + 1  # why\n'
     other = "class A: pass\n# more\ndef f(x):\n    'Said otherwise.'\n\n    return (x+1)\n"
-    assert search.program_text(program) == search.program_text(other)
-    assert search.program_text(program) != search.program_text(program.replace("+ 1", "+ 2"))
-    assert search.program_text("x = '# no comment'") != search.program_text("x = '# another text'")
+    assert sources.program_text(program) == sources.program_text(other)
+    assert sources.program_text(program) != sources.program_text(program.replace("+ 1", "+ 2"))
+    assert sources.program_text("x = '# no comment'") != sources.program_text("x = '# another text'")
 
 
 LOGS = sorted((Path(__file__).parent.parent / "tuning_logs").glob("*.jsonl"))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
-import queue
-import threading
 import time
 from collections.abc import Callable, Sequence
 
 from kvbuffer_codegen.autotune.jobs import Job
+from kvbuffer_codegen.autotune.lanes import Lanes
 from kvbuffer_codegen.autotune.worker import HOOKS, Worker
 
 BUILD_LIMIT_S = 120.0
@@ -50,55 +51,19 @@ class Farm:
 
         ``done(job, answer)`` is called from this thread. Raises :class:`~kvbuffer_codegen.autotune.worker.WorkerError`.
         """
-        waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
-        finished: queue.SimpleQueue[tuple[Job, Job] | BaseException | None] = queue.SimpleQueue()
-        for job in jobs:
-            waiting.put(job)
+        lanes = Lanes(
+            [functools.partial(worker.run, limit_s=self.limit_s) for worker in self.workers],
+            lambda job: job is jobs[0] or time.monotonic() <= deadline,
+        )
         self.start()
-        for worker in self.workers:
-            serve = (worker, waiting, finished, jobs, deadline)
-            threading.Thread(target=self._serve, args=serve, daemon=True).start()
+        count = 0
         try:
-            return self._collect(finished, done)
+            with contextlib.closing(lanes.run(jobs)) as answers:
+                for job, answer in answers:
+                    count += 1
+                    done(job, answer)
         except BaseException:
-            while not waiting.empty():
-                waiting.get_nowait()
             for worker in self.workers:
                 worker.kill()
             raise
-
-    def _collect(
-        self, finished: queue.SimpleQueue[tuple[Job, Job] | BaseException | None], done: Callable[[Job, Job], None]
-    ) -> int:
-        count, serving = 0, len(self.workers)
-        while serving:
-            item = finished.get()
-            if isinstance(item, BaseException):
-                raise item
-            if item is None:
-                serving -= 1
-            else:
-                count += 1
-                done(*item)
         return count
-
-    def _serve(
-        self,
-        worker: Worker,
-        waiting: queue.SimpleQueue[Job],
-        finished: queue.SimpleQueue[tuple[Job, Job] | BaseException | None],
-        jobs: Sequence[Job],
-        deadline: float,
-    ) -> None:
-        try:
-            while True:
-                job = waiting.get_nowait()
-                if time.monotonic() > deadline and job is not jobs[0]:
-                    break
-                finished.put((job, worker.run(job, self.limit_s)))
-        except queue.Empty:
-            pass
-        except BaseException as error:
-            finished.put(error)
-        finally:
-            finished.put(None)

@@ -6,18 +6,18 @@ are the same (:func:`tree_digest`) and its artifact, where artifacts are kept, i
 
 from __future__ import annotations
 
-import hashlib
-import importlib
+import contextlib
+import functools
 import json
-import queue
 import shutil
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kvbuffer_codegen.autotune.jobs import OK, Job, spec_to_json
+from kvbuffer_codegen.autotune.lanes import Lanes
+from kvbuffer_codegen.autotune.sources import sources_hash
 from kvbuffer_codegen.autotune.worker import HOOKS, Worker
 from kvbuffer_codegen.ir.forms import KernelSpec
 from kvbuffer_codegen.schedules import space
@@ -27,8 +27,8 @@ RESULTS = "results.jsonl"
 BUILD_LIMIT_S, CHECK_LIMIT_S = 900.0, 300.0
 SPILLS = "spills"  #: the status of a kernel that was built, for a GPU, and keeps registers in memory
 REFUSED = "refused"  #: of one that the target has no schedule for
-#: What decides a kernel and its check; a change of any of these files makes old answers void.
-SOURCES = ("ir", "schedules", "compiler", "autotune.cases", "checking")
+#: What decides a kernel and its check; a change of what these do makes old answers void.
+SOURCES = ("ir", "schedules", "compiler", "autotune.cases", "autotune.tree_cases", "checking")
 
 
 @dataclass(frozen=True)
@@ -82,41 +82,16 @@ class Sweep:
 
     def _answers(self, specs: list[KernelSpec]) -> Iterator[Job]:
         """Answers as they come."""
-        waiting: queue.SimpleQueue[KernelSpec] = queue.SimpleQueue()
-        finished: queue.SimpleQueue[Job | BaseException | None] = queue.SimpleQueue()
-        for spec in specs:
-            waiting.put(spec)
-        lanes = min(self.lanes, len(specs))
-        for _ in range(lanes):
-            threading.Thread(target=self._lane, args=(waiting, finished), daemon=True).start()
-        try:
-            while lanes:
-                item = finished.get()
-                if isinstance(item, BaseException):
-                    raise item
-                if item is None:
-                    lanes -= 1
-                else:
-                    yield item
-        finally:
-            while not waiting.empty():
-                waiting.get_nowait()
-
-    def _lane(
-        self,
-        waiting: queue.SimpleQueue[KernelSpec],
-        finished: queue.SimpleQueue[Job | BaseException | None],
-    ) -> None:
-        one_thread = {"OMP_NUM_THREADS": "1"}
-        with Worker("build", self.hooks, one_thread) as builder, Worker("measure", self.hooks, one_thread) as judge:
-            try:
-                while not waiting.empty():
-                    finished.put(self._one(waiting.get_nowait(), builder, judge))
-            except queue.Empty:  # another lane was faster
-                pass
-            except BaseException as error:
-                finished.put(error)
-            finished.put(None)
+        with contextlib.ExitStack() as children:
+            lanes = []
+            for _ in range(min(self.lanes, len(specs))):
+                builder, judge = (Worker(role, self.hooks, {"OMP_NUM_THREADS": "1"}) for role in ("build", "measure"))
+                lanes.append(functools.partial(self._one, builder=builder, judge=judge))
+                for worker in (builder, judge):
+                    children.enter_context(worker)
+            with contextlib.closing(Lanes(lanes).run(specs)) as answers:
+                for _, answer in answers:
+                    yield answer
 
     def _one(self, spec: KernelSpec, builder: Worker, judge: Worker) -> Job:
         begin = time.monotonic()
@@ -141,10 +116,5 @@ class Sweep:
 
 
 def tree_digest() -> str:
-    """Sixteen hex digits over the files that :data:`SOURCES` names."""
-    digest = hashlib.sha256()
-    for name in SOURCES:
-        file = Path(str(importlib.import_module(f"kvbuffer_codegen.{name}").__file__))
-        for path in sorted(file.parent.rglob("*.py")) if file.name == "__init__.py" else [file]:
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
+    """The hash of :data:`SOURCES`."""
+    return sources_hash(*SOURCES)
