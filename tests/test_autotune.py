@@ -13,6 +13,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +31,7 @@ from kvbuffer_codegen.autotune.cases import Case
 from kvbuffer_codegen.autotune.farm import Farm
 from kvbuffer_codegen.autotune.install import bucket
 from kvbuffer_codegen.autotune.jobs import spec_from_json, spec_to_json
+from kvbuffer_codegen.autotune.worker import Worker
 from kvbuffer_codegen.autotune.workload import cycle, make_workload, timer
 from kvbuffer_codegen.checking import arguments_of, check_kernel, judge
 from kvbuffer_codegen.compiler.build import build
@@ -312,9 +314,18 @@ def test_a_farm_keeps_its_children_and_gives_up_whole(template: Path, monkeypatc
         def interrupt(job: Any, answer: Any) -> None:
             raise KeyboardInterrupt
 
-        with pytest.raises(KeyboardInterrupt):
-            farm.run(jobs, math.inf, interrupt)
-        assert all(w.child is None for w in farm.workers)
+        def ensure_late(worker: Worker) -> None:  # a lane that the kill overtakes between two jobs
+            if threading.current_thread() is not threading.main_thread():
+                time.sleep(0.2)
+            ensure(worker)
+
+        ensure = Worker.ensure
+        monkeypatch.setattr(Worker, "ensure", ensure_late)
+        for _ in range(2):  # and may be used again
+            with pytest.raises(KeyboardInterrupt):
+                farm.run(jobs, math.inf, interrupt)
+            time.sleep(0.4)
+            assert all(w.child is None for w in farm.workers)
 
 
 @pytest.mark.gpu

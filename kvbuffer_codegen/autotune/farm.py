@@ -53,17 +53,13 @@ class Farm:
         """
         lanes = Lanes(
             [functools.partial(worker.run, limit_s=self.limit_s) for worker in self.workers],
+            self.workers,
             lambda job: job is jobs[0] or time.monotonic() <= deadline,
         )
         self.start()
         count = 0
-        try:
-            with contextlib.closing(lanes.run(jobs)) as answers:
-                for job, answer in answers:
-                    count += 1
-                    done(job, answer)
-        except BaseException:
-            for worker in self.workers:
-                worker.kill()
-            raise
+        with contextlib.closing(lanes.run(jobs)) as answers:
+            for job, answer in answers:
+                count += 1
+                done(job, answer)
         return count

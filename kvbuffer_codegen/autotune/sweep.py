@@ -83,13 +83,12 @@ class Sweep:
     def _answers(self, specs: list[KernelSpec]) -> Iterator[Job]:
         """Answers as they come."""
         with contextlib.ExitStack() as children:
-            lanes = []
+            lanes, workers = [], []
             for _ in range(min(self.lanes, len(specs))):
                 builder, judge = (Worker(role, self.hooks, {"OMP_NUM_THREADS": "1"}) for role in ("build", "measure"))
                 lanes.append(functools.partial(self._one, builder=builder, judge=judge))
-                for worker in (builder, judge):
-                    children.enter_context(worker)
-            with contextlib.closing(Lanes(lanes).run(specs)) as answers:
+                workers += [children.enter_context(worker) for worker in (builder, judge)]
+            with contextlib.closing(Lanes(lanes, workers).run(specs)) as answers:
                 for _, answer in answers:
                     yield answer
 

@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from typing import IO, Any
 
@@ -42,6 +43,8 @@ class Worker:
         self.stderr: IO[bytes] | None = None
         self.restarts = -1
         self.ready = False
+        self.stopped = False
+        self.starting = threading.Lock()
 
     def __enter__(self) -> Worker:
         return self
@@ -78,19 +81,22 @@ class Worker:
         """Have a child that lives; it may still be importing. It dies with the thread that started it (see
         :func:`main`).
         """
-        if self.child is not None and self.child.poll() is None:
-            return
-        self.kill()
-        self.restarts += 1
-        self.stderr = tempfile.TemporaryFile()  # noqa: SIM115  (closed by kill)
-        self.child = subprocess.Popen(
-            [sys.executable, "-P", "-m", __name__, self.hooks, self.role],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.stderr,
-            env={**os.environ, **(self.environment or {})},
-            start_new_session=True,  # a kill takes its compilers along
-        )
+        with self.starting:
+            if self.stopped:
+                raise WorkerError("stopped")
+            if self.child is not None and self.child.poll() is None:
+                return
+            self.kill()
+            self.restarts += 1
+            self.stderr = tempfile.TemporaryFile()  # noqa: SIM115  (closed by kill)
+            self.child = subprocess.Popen(
+                [sys.executable, "-P", "-m", __name__, self.hooks, self.role],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self.stderr,
+                env={**os.environ, **(self.environment or {})},
+                start_new_session=True,  # a kill takes its compilers along
+            )
 
     def _wait_until_ready(self) -> None:
         """What a child imports before its first job does not count as the job's time."""
@@ -100,19 +106,30 @@ class Worker:
             raise WorkerError(f"a child process of the tuner did not start: {said}")
         self.ready = True
 
+    def stop(self) -> None:
+        """End what another thread's :meth:`run` waits for; no child starts until :meth:`kill` was called."""
+        with self.starting:
+            self.stopped = True
+            self._signal()
+
     def kill(self) -> None:
         if self.child is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.child.pid, signal.SIGKILL)
+            self._signal()
             self.child.wait()
             for pipe in (self.child.stdin, self.child.stdout):
                 if pipe is not None:
                     pipe.close()
             self.child = None
-        self.ready = False
+        self.ready = self.stopped = False
         if self.stderr is not None:
             self.stderr.close()
             self.stderr = None
+
+    def _signal(self) -> None:
+        child = self.child
+        if child is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
 
     def _line(self, limit_s: float) -> bytes | None:
         """A line of the child's, b"" where it died, None where time ran out."""
