@@ -97,6 +97,7 @@ class Cell:
         self.last = min(self.lanes, LAST)
         self.records_per_block = -(-self.capacity * self.rows // self.lines)
         self.fold_lines = math.gcd(self.lines, FOLD_LINES)
+        self.block_lines = math.lcm(self.rows, self.fold_lines)  #: lines that are in flight at once
         #: (read, token) of the products with the checkpoint that are summed side by side: of all tokens, or, in a tree,
         #: whose many tokens would unroll into very much code, of one at a time.
         self.pairs = [(i, t) for t in range(self.T) for i in range(len(spec.program.reads))]
@@ -110,6 +111,7 @@ class Cell:
             setattr(self, name, _local(name, (1,), "int32"))
         self.slot, self.ring = _local("slot", (1,), "int64"), _local("ring", (1,), "int64")
         self.target = _local("target", (1,), "int64") if self.spec.form == "publish" else self.slot
+        self.wide = _floats("wide", self.block_lines, self.width) if self.spec.state == "float16" else None
         self.acc, self.total = _floats("acc", self.lanes), _floats("total", self.fold_lines, self.width)
         self.keep, self.log_keep = _local("keep", (1,), "float64"), _local("log_keep", (1,), "float64")
         self.keep_k, self.log_keep_k = _floats("keep_k", K), _floats("log_keep_k", K)
@@ -201,8 +203,19 @@ class Cell:
         tile = (v0 + line, x) if self.spec.layout == "VK" else (line, v0 + x)
         return (*self.lead, (self.slot if slot is None else slot)[0], self.head[0], *tile)
 
+    @property
+    def lines_ahead(self) -> int:
+        """Lines of this state that hold as many bytes as ``ahead`` lines of float32."""
+        return self.schedule.ahead * 4 // _bytes(self.arguments.state)
+
+    def wide_at(self, line: Any, x: Any) -> tuple[Any, Any]:
+        """Where ``wide`` holds an element of the tile."""
+        return (T.truncmod(line, self.block_lines), x)
+
     def state(self, line: Any, x: Any) -> Any:
         """An element of the tile in float32; of an 8-bit state, its code."""
+        if self.wide is not None:
+            return self.wide[self.wide_at(line, x)]
         return common.decoded(self.arguments.state[self.state_at(line, x)], self.spec.state)
 
     @staticmethod
@@ -211,11 +224,11 @@ class Cell:
         return CACHE_LINE // _bytes(tensor)
 
     def rounded(self, value: Any, x: Any) -> Any:
-        """``value``, a buffer element, as the state holds it: saturated, rounded to nearest, or by the offset of place
-        ``x`` of its line."""
+        """``value``, a buffer element, ready for the cast to the state's dtype, which rounds to nearest: saturated, or
+        rounded by the offset of place ``x`` of its line."""
         if self.spec.stochastic:
-            return T.cast(common.on_grid(value, self.spec.state, self.offsets[x]), self.spec.state)
-        return T.cast(common.saturated(value, self.spec.state), self.spec.state)
+            return common.on_grid(value, self.spec.state, self.offsets[x])
+        return common.saturated(value, self.spec.state)
 
     def field_at(self, f: Field, x: Any) -> tuple[Any, ...]:
         """Index of a record field in ring row ``at``."""
@@ -373,11 +386,11 @@ class Cell:
         v, k = self.channels(line, x)
         return self.state(line, x) * self.checkpoint(k=k) * self.checkpoint(v=v)
 
-    def gathered(self, group: Any, line: Any, x: Any) -> Any:
-        """What one group of gathered records adds to a state element."""
+    def with_gathered(self, value: Any, group: Any, line: Any, x: Any) -> Any:
+        """``value`` plus what one group of gathered records adds to a state element, one product after another."""
         v, k = self.channels(line, x)
         records = [group * TOGETHER + i for i in range(TOGETHER)]
-        return _sum(w.records_left[j, v] * w.records_right[j, k] for j in records for w in self.writes)
+        return _sum([value, *(w.records_left[j, v] * w.records_right[j, k] for j in records for w in self.writes)])
 
     def token_decay(self, line: Any, x: Any) -> Any:
         """The decay of a state element by the one token of a step."""
@@ -398,8 +411,10 @@ class Cell:
 
 
 def byte_offset(tensor: Any, at: tuple[Any, ...]) -> Any:
-    """How far into a strided tensor an element lies."""
-    return _sum(T.cast(i, "int64") * stride for i, stride in zip(at, tensor.strides, strict=True)) * _bytes(tensor)
+    """How far into a tensor, strided or dense, an element lies."""
+    dense = [math.prod(tensor.shape[i + 1 :]) for i in range(len(at))]
+    strides = tensor.strides or dense
+    return _sum(T.cast(i, "int64") * stride for i, stride in zip(at, strides, strict=True)) * _bytes(tensor)
 
 
 def _bytes(tensor: Any) -> int:

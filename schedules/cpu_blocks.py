@@ -197,22 +197,33 @@ def clear_reads(c: Any) -> None:
 
 @T.macro
 def prefetch_line(c: Any, line: Any) -> None:
-    """Asks for the start of a line of the state: the hardware follows, and already has the page."""
-    if c.schedule.ahead > 0:
-        prefetch(c.arguments.state, c.state_at(line, 0))
-
-
-@T.macro
-def prefetch_whole_line(c: Any, line: Any) -> None:
-    """The same of all its cache lines: a fold computes for so long between two lines that no hardware follows."""
+    """Asks for all cache lines of a line of the state that far ahead: between two of them a cell computes for so long
+    that no hardware follows."""
     if c.schedule.ahead > 0:
         for x in list(range(0, c.width, c.per_cache_line(c.arguments.state))):
-            prefetch(c.arguments.state, c.state_at(line, x))
+            prefetch(c.arguments.state, c.state_at(line + c.lines_ahead, x))
 
 
 @T.macro
 def prefetch(tensor: Any, at: Any) -> None:
     T.evaluate(T.call_extern("handle", "prefetch", tensor.data, byte_offset(tensor, at)))
+
+
+@T.macro
+def widen_line(c: Any, line: Any) -> None:
+    """``wide`` = a line of a float16 state."""
+    if c.wide is not None:
+        convert(c, "widen", c.wide, c.wide_at(line, 0), c.arguments.state, c.state_at(line, 0))
+
+
+@T.macro
+def convert(c: Any, function: str, to: Any, to_at: Any, source: Any, source_at: Any) -> None:
+    """A line from one place to another by a function of the prologue: g++ before 14 keeps loops over float16 scalar."""
+    T.evaluate(
+        T.call_extern(
+            "handle", function, to.data, byte_offset(to, to_at), source.data, byte_offset(source, source_at), c.width
+        )
+    )
 
 
 @T.macro
@@ -234,7 +245,8 @@ def dots(c: Any, rows: int, products: Any, first: Any = None) -> None:
     """
     for row in T.serial(rows):
         if first is not None:
-            prefetch_line(c, first + row + c.schedule.ahead)
+            prefetch_line(c, first + row)
+            widen_line(c, first + row)
         for lane in T.serial(c.lanes):
             for d in list(range(len(products))):
                 c.parts[d][row * c.lanes + lane] = c.side_by_side(products[d](row), lane)
@@ -294,7 +306,8 @@ def stream_block(c: Any, block: Any) -> None:
                 add_to_read(c, c.pairs[d], block * c.rows + row, c.dot[d][row])
     else:
         for row in T.serial(c.rows):
-            prefetch_line(c, block * c.rows + row + c.schedule.ahead)
+            prefetch_line(c, block * c.rows + row)
+            widen_line(c, block * c.rows + row)
         for v in T.serial(c.V):
             for pair in c.pairs:
                 add_to_read(c, pair, v, c.lines_times(pair, block * c.rows, v))
@@ -313,19 +326,24 @@ def fold(c: Any) -> None:
         clear_reads(c)
     for block in T.serial(c.lines // c.fold_lines):
         for i in list(range(c.fold_lines)):
-            prefetch_whole_line(c, block * c.fold_lines + i + c.schedule.ahead)
+            prefetch_line(c, block * c.fold_lines + i)
             for x in T.serial(c.width):
                 c.total[i, x] = T.float32(0)
         for group in T.serial(c.groups):
             for x in T.serial(c.width):
                 for i in list(range(c.fold_lines)):
-                    c.total[i, x] = c.total[i, x] + c.gathered(group, block * c.fold_lines + i, x)
+                    c.total[i, x] = c.with_gathered(c.total[i, x], group, block * c.fold_lines + i, x)
         for i in list(range(c.fold_lines)):
             if c.fresh[0] == 0:
+                widen_line(c, block * c.fold_lines + i)
                 for x in T.serial(c.width):
                     c.total[i, x] = c.total[i, x] + c.kept(block * c.fold_lines + i, x)
             store_line(c, i, block * c.fold_lines + i)
         if c.T > 0:
+            for i in list(range(c.fold_lines)):
+                widen_line(c, block * c.fold_lines + i)
+                for x in T.serial(c.width):
+                    c.total[i, x] = c.state(block * c.fold_lines + i, x)
             if c.spec.tree:
                 for t in T.serial(c.length[0]):
                     c.token[0] = t
@@ -336,14 +354,16 @@ def fold(c: Any) -> None:
 
 @T.macro
 def store_line(c: Any, i: Any, line: Any) -> None:
-    """The state's line = total[i], rounded; total[i] = what was stored."""
+    """The state's line = total[i], rounded."""
     if c.spec.stochastic:
         draw(c, line)
-    for x in T.serial(c.width):
-        c.arguments.state[c.state_at(line, x, c.target)] = c.rounded(c.total[i, x], x)
-    if c.T > 0:
+    if c.wide is None:
         for x in T.serial(c.width):
-            c.total[i, x] = c.state(line, x)
+            c.arguments.state[c.state_at(line, x, c.target)] = T.cast(c.rounded(c.total[i, x], x), c.spec.state)
+    else:
+        for x in T.serial(c.width):
+            c.total[i, x] = c.rounded(c.total[i, x], x)
+        convert(c, "narrow", c.arguments.state, c.state_at(line, 0, c.target), c.total, (i, 0))
 
 
 @T.macro
@@ -365,15 +385,13 @@ def update(c: Any) -> None:
     """The one token applied to the state: decayed, the writes added, rounded; a blank state is zero."""
     for line in T.serial(c.lines):
         if c.blank[0] == 0:
+            widen_line(c, line)
             for x in T.serial(c.width):
                 c.total[0, x] = c.state(line, x) * c.token_decay(line, x) + c.written(line, x)
         else:
             for x in T.serial(c.width):
                 c.total[0, x] = c.written(line, x)
-        if c.spec.stochastic:
-            draw(c, line)
-        for x in T.serial(c.width):
-            c.arguments.state[c.state_at(line, x)] = c.rounded(c.total[0, x], x)
+        store_line(c, 0, line)
 
 
 # -- what comes out --------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ def fold_scaled(c: Any) -> None:
             c.tile[line, x] = T.float32(0)
         for group in T.serial(c.groups):
             for x in T.serial(c.width):
-                c.tile[line, x] = c.tile[line, x] + c.gathered(group, line, x)
+                c.tile[line, x] = c.with_gathered(c.tile[line, x], group, line, x)
         if c.fresh[0] == 0:
             for x in T.serial(c.width):
                 c.tile[line, x] = c.tile[line, x] + c.kept(line, x)

@@ -64,7 +64,8 @@ class CpuSchedule(Schedule):
     rows    lines of the state in flight at once (of V in layout VK, of K in KV); cursor forms: batch rows of a cell.
     lanes   independent float32 accumulators of a sum over K: gcc vectorises them without reordering a sum.
     splits  blocks that V is divided into: more, smaller cells for small batches.
-    ahead   lines by which the state, and with it the records, is asked for before it is read; 0: left to the hardware.
+    ahead   how far before its use the state, and with it the records, is asked for: as many bytes as that many lines of
+            float32 have; 0: left to the hardware.
     """
 
     kind: ClassVar[str] = "cpu"

@@ -167,10 +167,18 @@ def prologue(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
         "narrow": "float half (half)x[i]",
         "exponential": "float float exp_float(x[i])",
     }
+    lines = {
+        "widen_line": "half float widen(y, 4, x, 2, n - 1)",
+        "narrow_line": "float half narrow(y, 2, x, 4, n - 1)",
+    }  # all but the first value
     text = [PROLOGUE]
     for name, (source, result, body) in ((name, loop.split(" ", 2)) for name, loop in loops.items()):
         text.append(f'extern "C" void {name}(const {source}* x, {result}* y, int64_t n)')
         text.append(f"{{ for (int64_t i = 0; i < n; ++i) y[i] = {body}; }}")
+    for name, (source, result, call) in ((name, line.split(" ", 2)) for name, line in lines.items()):
+        text.append(
+            f'extern "C" void {name}(const {source}* x, {result}* y, int64_t n) {{ y[0] = ({result})x[0]; {call}; }}'
+        )
     return load("\n".join(text), tmp_path_factory.mktemp("prologue"))
 
 
@@ -180,10 +188,11 @@ def apply(function: Any, x: np.ndarray, dtype: type) -> np.ndarray:
     return y
 
 
-def test_float16_conversions_are_exact(prologue: ctypes.CDLL):
+@pytest.mark.parametrize("suffix", ["", "_line"])
+def test_float16_conversions_are_exact(prologue: ctypes.CDLL, suffix: str):
     every = np.arange(2**16, dtype=np.uint16).view(np.float16)
     wide = every.astype(np.float32)
-    np.testing.assert_array_equal(apply(prologue.widen, every, np.float32), wide)
+    np.testing.assert_array_equal(apply(prologue["widen" + suffix], every, np.float32), wide)
     finite = np.sort(wide[np.isfinite(wide)])
     ties = (finite[1:] + finite[:-1]) / 2
     odd = np.float32([65519.99, 65520, 1e30, 2.98e-8, 2.99e-8, 1e-40, np.inf, -np.inf, np.nan])
@@ -191,7 +200,7 @@ def test_float16_conversions_are_exact(prologue: ctypes.CDLL):
         [wide, ties, np.nextafter(ties, np.float32(np.inf)), np.nextafter(ties, np.float32(-np.inf)), odd]
     )
     with np.errstate(over="ignore"):
-        np.testing.assert_array_equal(apply(prologue.narrow, x, np.float16), x.astype(np.float16))
+        np.testing.assert_array_equal(apply(prologue["narrow" + suffix], x, np.float16), x.astype(np.float16))
 
 
 def test_exp_is_accurate_and_keeps_its_limits(prologue: ctypes.CDLL):

@@ -14,8 +14,12 @@ from collections.abc import Sequence
 #: g++ vectorises the plain loops of a cell. Its own float16 (before version 14) and libm's expf would keep a loop
 #: scalar, so both are written out here, free of branches.
 PROLOGUE = r"""#include <math.h>
+#include <omp.h>
 #include <stdint.h>
 #include <string.h>
+#if defined(__F16C__) || defined(__AVX512F__)
+#include <immintrin.h>
+#endif
 
 template <typename To, typename From>
 static inline To bits_as(From from) {
@@ -51,6 +55,36 @@ struct half {
   }
 };
 #endif
+
+// A line of `count` float16 values to float32 and back, each place given by a base and a distance in bytes. In pieces
+// of the width that gcc's loops load: what is stored in halves stalls the load of the whole.
+static inline void widen(void* to, int64_t to_byte, const void* from, int64_t from_byte, int64_t count) {
+  float* wide = (float*)((char*)to + to_byte);
+  const half* narrow = (const half*)((const char*)from + from_byte);
+  int64_t i = 0;
+#if defined(__AVX512F__)
+  for (; i + 16 <= count; i += 16)
+    _mm512_storeu_ps(wide + i, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)(narrow + i))));
+#elif defined(__F16C__)
+  for (; i + 8 <= count; i += 8)
+    _mm256_storeu_ps(wide + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)(narrow + i))));
+#endif
+  for (; i < count; ++i) wide[i] = (float)narrow[i];
+}
+
+static inline void narrow(void* to, int64_t to_byte, const void* from, int64_t from_byte, int64_t count) {
+  half* narrow = (half*)((char*)to + to_byte);
+  const float* wide = (const float*)((const char*)from + from_byte);
+  int64_t i = 0;
+#if defined(__AVX512F__)
+  for (; i + 16 <= count; i += 16)
+    _mm256_storeu_si256((__m256i*)(narrow + i), _mm512_cvtps_ph(_mm512_loadu_ps(wide + i), _MM_FROUND_TO_NEAREST_INT));
+#elif defined(__F16C__)
+  for (; i + 8 <= count; i += 8)
+    _mm_storeu_si128((__m128i*)(narrow + i), _mm256_cvtps_ph(_mm256_loadu_ps(wide + i), _MM_FROUND_TO_NEAREST_INT));
+#endif
+  for (; i < count; ++i) narrow[i] = (half)wide[i];
+}
 
 // The line at `byte` bytes past `base` is asked for; it may lie past the tensor's end.
 static inline void prefetch(const void* base, int64_t byte) { __builtin_prefetch((const char*)base + byte, 0, 2); }
@@ -98,7 +132,10 @@ def cpu_source(emitted: str, emitted_name: str, entry: str, parameters: Sequence
             f"static inline void {entry}_cell({declared}) {{",
             re.sub(r"^  return 0;\n\Z", "", body, flags=re.M) + "}\n",
             f'extern "C" int32_t {entry}(const uint64_t* args, const int64_t* grid) {{',
-            "#pragma omp parallel for schedule(static) if (grid[0] > 1)",
+            # A cell that folds takes several times as long as its neighbours; pieces keep what they read together.
+            "  const int64_t pieces = 8 * (int64_t)omp_get_max_threads();",
+            "  const int64_t piece = grid[0] < pieces ? 1 : grid[0] / pieces;",
+            "#pragma omp parallel for schedule(dynamic, piece) if (grid[0] > 1)",
             "  for (int64_t cell = 0; cell < grid[0]; ++cell) {",
             f"    {entry}_cell({', '.join(_unpacked(parameters, declared))});",
             "  }",
