@@ -92,6 +92,13 @@ def test_sizes(sizes: dict[str, Any]) -> None:
     Case(spec("verify", **sizes), B=5).run()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("buffer", range(1, 65))
+def test_every_buffer_length(buffer: int) -> None:
+    """The covering arrays take a few lengths of each kind; here is each."""
+    Case(spec("decode", buffer=buffer, V=8), B=7).run()
+
+
 @pytest.mark.parametrize("form", ["decode", "step"])
 def test_buffer_of_one(form: str) -> None:
     Case(spec(form, buffer=1), B=5).run()

@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     specs = specs_of(shape, args.form, args.buffer, args.window, args.kv_only)
     if args.emit == TRITON:
         return _print(args, specs[0].name, _triton(specs[0]))
-    target = target_of(args.target)
+    target = target_of(args.target, TRITON)
     if args.emit:
         return _emit(args, specs, target)
     from kvbuffer_codegen.autotune.install import add_default

@@ -160,15 +160,17 @@ def specs_of(
         raise CommandError(str(error)) from None
 
 
-def target_of(name: str | None) -> Any:
-    """The target called ``name``; by default that of the first GPU, or ``cpu`` where there is none."""
+def target_of(name: str | None, *others: str) -> Any:
+    """The target called ``name``; by default that of the first GPU, or ``cpu`` where there is none. ``others`` are
+    accepted too, by who calls.
+    """
     from kvbuffer_codegen.schedules.targets import TARGETS, target
 
     if name is not None:
         try:
             return target(name)
         except ValueError as error:
-            raise CommandError(str(error)) from None
+            raise CommandError(", ".join((str(error), *others))) from None
     capability = gpu_capability()
     fitting = [t for t in TARGETS.values() if capability in t.capabilities]
     return fitting[0] if fitting else TARGETS["cpu"]

@@ -50,7 +50,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(error, BrokenPipeError):  # `| head`: the reader has what it wants
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return FAILED
-        warn(f"{args.command}: {one_line(error)}")
+        out = getattr(args, "out", None)
+        if isinstance(error, PermissionError | NotADirectoryError | FileExistsError) and out is not None:
+            warn(f"{args.command}: --out {out} cannot be written ({error.strerror}); give a folder that you may write to")
+        else:
+            warn(f"{args.command}: {one_line(error)}")
         return FAILED
     except KeyboardInterrupt:
         warn(f"{args.command}: interrupted")
