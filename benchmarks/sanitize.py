@@ -10,6 +10,7 @@ against the oracle too. Prints what the tools report; exit code 1 where one repo
 from __future__ import annotations
 
 import argparse
+import itertools
 import shutil
 import subprocess
 import sys
@@ -37,17 +38,28 @@ FORMS: dict[str, dict[str, Any]] = {
     "verify": {"form": "verify", "window": 4},
     "verify-kv_only": {"form": "verify", "window": 3, "kv_only": 24},
     "verify-long": {"form": "verify", "window": 12},
+    "verify_tree": {"form": "verify", "window": 9, "tree": True},
+    "publish": {"form": "publish", "kv_only": 24},
+    "compact": {"form": "compact"},
+}
+#: States that the gated delta rule is called with besides, in forms that read and fold.
+STATES: dict[str, dict[str, Any]] = {
+    "float16": {"state": "float16"},
+    "int8": {"state": "int8"},
+    "float8": {"state": "float8_e4m3fn"},
+    "stochastic": {"state": "bfloat16", "rounding": "stochastic"},
 }
 SHAPES = ({"K": 64, "V": 32, "buffer": 6, "io": "bfloat16"}, {"K": 100, "V": 80, "buffer": 20, "io": "float16"})
 
 
 def build(folder: Path, target_name: str) -> None:
-    """One artifact a form and kind below ``folder``, wide and odd shapes in turn, and the two cursor forms."""
+    """One artifact a form and kind below ``folder``, wide and odd shapes in turn; narrow states; the cursor forms."""
     from kvbuffer_codegen.compiler import build as compiler
     from kvbuffer_codegen.ir import recurrences
     from kvbuffer_codegen.ir.forms import KernelSpec, cursor_spec
     from kvbuffer_codegen.ir.language import HeadScalar, Key, State, Value, exp, outer, recurrence, softplus
     from kvbuffer_codegen.schedules import space
+    from kvbuffer_codegen.schedules.space import CURSOR_FORMS
     from kvbuffer_codegen.schedules.targets import target
 
     @recurrence
@@ -57,11 +69,14 @@ def build(folder: Path, target_name: str) -> None:
         return S, S @ q + D * v
 
     known = {**recurrences.RECURRENCES, over_value.name: over_value}
-    specs = {form: cursor_spec(form) for form in ("advance", "commit")}
+    specs = {form: cursor_spec(form) for form in CURSOR_FORMS}
     for i, kind in enumerate(KINDS):
         for j, (name, form) in enumerate(FORMS.items()):
             shape = SHAPES[(i + j) % len(SHAPES)]
             specs[f"{name}-{kind}"] = KernelSpec(**{**shape, **form}, recurrence=known[kind].normal_form, ratio=2)
+    rule = known["gated_delta_rule"].normal_form
+    for (state, more), name in itertools.product(STATES.items(), ("step", "decode", "verify", "publish")):
+        specs[f"{name}-{state}"] = KernelSpec(**{**SHAPES[0], **FORMS[name], **more}, recurrence=rule, ratio=2)
     tgt = target(target_name)
     for name, spec in specs.items():
         if not (folder / name / "manifest.json").exists():

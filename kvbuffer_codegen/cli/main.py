@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return FAILED
         out = getattr(args, "out", None)
         if isinstance(error, PermissionError | NotADirectoryError | FileExistsError) and out is not None:
-            warn(f"{args.command}: --out {out} cannot be written ({error.strerror}); give a folder that you may write to")
+            warn(f"{args.command}: --out {out} cannot be written ({error.strerror}); give a folder that is yours")
         else:
             warn(f"{args.command}: {one_line(error)}")
         return FAILED
