@@ -26,6 +26,7 @@ from kvbuffer_codegen.schedules import Program, common
 from kvbuffer_codegen.schedules.gpu_replay import replay_row
 from kvbuffer_codegen.schedules.gpu_ring import ring_registers
 from kvbuffer_codegen.schedules.gpu_state import fold_pending, load_state, store_state
+from kvbuffer_codegen.schedules.gpu_sweep import sweep
 from kvbuffer_codegen.schedules.gpu_tile import F32, Cell
 from kvbuffer_codegen.schedules.gpu_tree import find_parents
 from kvbuffer_codegen.schedules.gpu_window import run_row, write_zeros
@@ -49,7 +50,7 @@ def window(spec: KernelSpec, schedule: GpuSchedule) -> Program:
             if tvm.tirx.all(common.in_range(slot, slot_rest, a.P), common.in_range(ring, ring_rest, a.N)):
                 run_slot(dataclasses.replace(cell, slot=slot, ring=ring, count=count, base=base, kv_only=kv_only))
             else:
-                write_zeros(cell)
+                write_all_zeros(cell)
                 report_row(cell)
 
     return Program(common.build(spec, body), f"B * HV * {geo.blocks}")
@@ -75,7 +76,7 @@ def flush(spec: KernelSpec, schedule: GpuSchedule) -> Program:
                     publish_slot(row)
                 else:
                     if count > 0:
-                        fold_slot(row, row)
+                        walk(row, row, 0, True, fold_slot)
             else:
                 report_row(cell)
 
@@ -133,9 +134,9 @@ def publish_slot(cell: Cell) -> None:
     dst, rest = common.index_words(cell.args.dst, cell.b)
     if tvm.tirx.all(common.in_range(dst, rest, cell.args.P), dst != cell.slot):
         if cell.count > 0:
-            fold_slot(cell, dataclasses.replace(cell, slot=dst, origin=cell.slot))
+            walk(cell, dataclasses.replace(cell, slot=dst, origin=cell.slot), 0, True, fold_slot)
         else:
-            copy_slot(cell, dataclasses.replace(cell, slot=dst, origin=cell.slot))
+            walk(cell, dataclasses.replace(cell, slot=dst, origin=cell.slot), 0, True, copy_slot)
         if first_thread(cell):
             for i in [*range(FAULT), *([WRITES] if cell.spec.stochastic else [])]:
                 cursors[i, dst] = 0
@@ -186,7 +187,33 @@ def run_slot(cell: Cell) -> None:
     if length[0] > 0:
         capacity = T.Select(cell.kv_only != 0, spec.kv_only, spec.buffer)
         full = T.bool(True) if FORMS[spec.form].folds == "pending" else cell.count + length[0] > capacity
-        run = replay_row if cell.geo.replays else run_row
-        run(cell, length[0], tvm.tirx.all(cell.count > 0, full))
+        folds = tvm.tirx.all(cell.count > 0, full)
+        rounds = True if FORMS[spec.form].writes_state else folds
+        walk(cell, cell, T.Select(folds, 0, 1), rounds, tokens_of(length[0], folds))
+    else:
+        write_all_zeros(cell)
+
+
+def tokens_of(length: Any, folds: Any) -> Any:
+    def run(cell: Cell, target: Cell) -> None:
+        (replay_row if cell.geo.replays else run_row)(cell, length, folds)
+
+    return run
+
+
+@T.macro
+def walk(cell: Cell, target: Cell, first: Any, rounds: Any, run: Any) -> None:
+    """``run(cell, target)`` for the block's one tile, or as :func:`sweep` does."""
+    if cell.geo.sweeps > 1:
+        sweep(cell, target, first, rounds, run)
+    else:
+        run(cell, target)
+
+
+@T.macro
+def write_all_zeros(cell: Cell) -> None:
+    if cell.geo.sweeps > 1:
+        for tile in T.serial(cell.geo.sweeps):
+            write_zeros(dataclasses.replace(cell, tile=tile))
     else:
         write_zeros(cell)

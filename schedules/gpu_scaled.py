@@ -28,9 +28,9 @@ def load_scales(cell: Cell, rows: Any, channels: Any) -> None:
 
 
 @T.macro
-def choose_scales(cell: Cell, state: Any, rows: Any, channels: Any, write: bool) -> None:
+def choose_scales(cell: Cell, state: Any, rows: Any, channels: Any, write: Any, rounding: int) -> None:
     """``state`` becomes its quotients by the new scales (``ir.storage.scaled``), which are stored where ``write``.
-    Called by whole blocks, which own all of V."""
+    Called by whole blocks, which own all of V; ``rounding``: the number of this one in the call (``gpu_sweep``)."""
     g = cell.geo
     largest, all_channels = cell.shared["channel_largest"], cell.shared["channels"]
     for i in T.unroll(g.rows * g.columns):
@@ -44,15 +44,23 @@ def choose_scales(cell: Cell, state: Any, rows: Any, channels: Any, write: bool)
     for q in T.serial(ceil_div(g.padded_k, g.schedule.threads)):
         k = q * g.schedule.threads + cell.thread
         if k < g.padded_k:
-            all_channels[0, k] = ZERO
-            for i in T.serial(g.groups):
-                all_channels[0, k] = T.max(all_channels[0, k], largest[i, k])
-            all_channels[0, k] = scale_of(all_channels[0, k])
-            if tvm.tirx.all(bool(write), k < g.K):
-                cell.args.state_channels[(*cell.lead, cell.slot, cell.hv, k)] = all_channels[0, k]
+            if g.sweeps > 1:
+                if cell.phase == rounding:
+                    for i in T.serial(g.groups):
+                        all_channels[rounding, k] = T.max(all_channels[rounding, k], largest[i, k])
+            else:
+                all_channels[0, k] = ZERO
+                for i in T.serial(g.groups):
+                    all_channels[0, k] = T.max(all_channels[0, k], largest[i, k])
+                all_channels[0, k] = scale_of(all_channels[0, k])
+                if tvm.tirx.all(bool(write), k < g.K):
+                    cell.args.state_channels[(*cell.lead, cell.slot, cell.hv, k)] = all_channels[0, k]
     T.sync_threads()
     for c in T.unroll(g.columns):
-        channels[c] = all_channels[0, cell.column(c)]
+        if g.sweeps > 1:
+            channels[c] = scale_of(all_channels[rounding, cell.column(c)])
+        else:
+            channels[c] = all_channels[0, cell.column(c)]
     for p in T.unroll(g.rows):
         rows[p] = ZERO
         for c in T.unroll(g.columns):
@@ -65,7 +73,7 @@ def choose_scales(cell: Cell, state: Any, rows: Any, channels: Any, write: bool)
         for c in T.unroll(g.columns):
             state[p * g.columns + c] = state[p * g.columns + c] * inverse_of(rows[p], top(cell))
         rows[p] = rows[p] * common.number(1 / top(cell))
-        if tvm.tirx.all(bool(write), cell.lane == 0, cell.row + p < g.V):
+        if tvm.tirx.all(write, cell.lane == 0, cell.row + p < g.V):
             cell.args.state_rows[(*cell.lead, cell.slot, cell.hv, cell.row + p)] = rows[p]
 
 

@@ -121,9 +121,9 @@ def read_state(cell: Cell, state: Any, records: Ring | None = None) -> None:
 
 
 @T.macro
-def store_state(cell: Cell, state: Any, write: bool, writes: Any = 0) -> None:
+def store_state(cell: Cell, state: Any, write: bool, writes: Any = 0, rounding: int = 0) -> None:
     """Round ``state`` to the state's dtype (out of range saturates), and write it back where ``write``. ``writes``:
-    those of this call before. Called by whole blocks."""
+    those of this call before. Called by whole blocks; ``rounding`` as in ``choose_scales``."""
     g = cell.geo
     width = state_access(g)
     raw = T.alloc_local((width,), cell.args.state.dtype)
@@ -131,7 +131,7 @@ def store_state(cell: Cell, state: Any, write: bool, writes: Any = 0) -> None:
         offsets, rounded = T.alloc_local((width,), F32), T.alloc_local((width,), F32)
     if g.spec.scaled:
         row_scales, channel_scales = T.alloc_local((g.rows,), F32), T.alloc_local((g.columns,), F32)
-        choose_scales(cell, state, row_scales, channel_scales, write)
+        choose_scales(cell, state, row_scales, channel_scales, cell.final(write), rounding)
     for i in T.unroll(pieces(g)):
         if g.spec.stochastic:
             draw_access(cell, i, writes, offsets)
@@ -149,7 +149,7 @@ def store_state(cell: Cell, state: Any, write: bool, writes: Any = 0) -> None:
             else:
                 raw[e] = T.cast(common.saturated(state[at], g.spec.state), g.spec.state)
                 state[at] = T.cast(raw[e], F32)
-        if write:
+        if cell.final(write):
             if g.masked_columns or g.masked_rows:
                 if exists(cell, i):
                     for e in T.vectorized(width):

@@ -40,6 +40,7 @@ class Cell:
     ``args`` are the kernel's arguments (``common.build``). ``lead`` indexes the axes that a flush has in front (its
     layer). ``slot``, ``ring`` and the cursors ``base``, ``count`` and ``kv_only`` are the row's, in range wherever
     they are used. ``origin``: the slot that the row was read from, where ``slot`` is another that it is written to.
+    ``phase``: of a sweep over the tiles (``gpu_sweep``).
     """
 
     geo: Geometry
@@ -56,6 +57,7 @@ class Cell:
     count: Any = None
     kv_only: Any = None
     origin: Any = None
+    phase: Any = None
 
     @property
     def spec(self) -> KernelSpec:
@@ -98,6 +100,13 @@ class Cell:
         """Whether this lane is the one that writes its own row."""
         first = self.lane % (self.geo.lanes // self.geo.rows) == 0
         return tvm.tirx.all(first, self.row + self.own < self.geo.V) if self.geo.masked_rows else first
+
+    def final(self, condition: Any) -> Any:
+        """``condition``, and that what is computed now is to be kept."""
+        if self.phase is None or condition is False:
+            return condition
+        last = self.phase == self.geo.roundings
+        return last if condition is True else tvm.tirx.all(last, condition)
 
     def column(self, c: Any) -> Any:
         """The column of K that register ``c`` of a vector over K holds."""

@@ -180,7 +180,7 @@ def out_index(cell: Cell, t: Any) -> tuple[Any, ...]:
 def write_token(cell: Cell, token: Token, rows: Rows, length: Any, t: Any, first: Any = 0) -> None:
     """Output of token ``first + t``, which ``rows`` hold as ``t`` (0 past the row's length), and its record's fields
     over V."""
-    if cell.owner:
+    if cell.final(cell.owner):
         result = lower_row(cell, token, rows, cell.spec.program.output, t)
         cell.args.out[out_index(cell, first + t)] = T.cast(T.Select(first + t < length, result, ZERO), cell.spec.io)
         if FORMS[cell.spec.form].appends and first + t < length:
@@ -292,4 +292,4 @@ def run_row(cell: Cell, length: Any, folds: Any) -> None:
             write_token(cell, token, rows, length, t)
     if FORMS[cell.spec.form].writes_state:
         advance_state(cell, token, rows, state)
-        store_state(cell, state, True, T.Select(folds, 1, 0))
+        store_state(cell, state, True, T.Select(folds, 1, 0), 1)

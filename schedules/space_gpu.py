@@ -86,6 +86,7 @@ class GpuSchedule(Schedule):
             clean = spare >= 0 or (brim and s.lanes == 16 and g.rows == g.columns == 8 and s.registers == 128)
             warps = min(s.threads * s.ctas_per_sm // WARP, enough)
             shape = (
+                -g.sweeps,
                 g.columns <= 16,
                 not g.masked_columns,
                 g.state <= most,
@@ -100,9 +101,7 @@ class GpuSchedule(Schedule):
         legal = cls.legal(spec, target)
         if not legal:
             what = f"form={spec.form}, window={spec.window}, state={spec.state}, K={spec.K}, V={spec.V}"
-            accepted = "8-bit states of up to 128 value channels and 16384 values, others of any size"
-            if not spec.scaled:
-                accepted = f"fewer nodes, whose vectors fit {getattr(target, 'shared_limit', 0)} bytes of shared memory"
+            accepted = f"fewer nodes, whose vectors fit {getattr(target, 'shared_limit', 0)} bytes of shared memory"
             raise ValueError(f"{what}: no CUDA schedule; accepted: {accepted}")
         return max(legal, key=preference)
 
@@ -173,9 +172,23 @@ class Geometry:
         return self.schedule.block_v // self.groups
 
     @property
-    def blocks(self) -> int:
-        """Blocks that V is divided into; the last may be partly empty."""
+    def tiles(self) -> int:
+        """Tiles that V is divided into; the last may be partly empty."""
         return ceil_div(self.V, self.schedule.block_v)
+
+    @property
+    def sweeps(self) -> int:
+        """Tiles that one block walks: a channel's scale is a maximum over all of V."""
+        return self.tiles if self.spec.scaled and FORMS[self.spec.form].folds != "never" else 1
+
+    @property
+    def blocks(self) -> int:
+        return self.tiles // self.sweeps
+
+    @property
+    def roundings(self) -> int:
+        """Times that a call rounds the state: by a fold, by the update of a step."""
+        return 2 if FORMS[self.spec.form].writes_state else 1
 
     @property
     def piece(self) -> int:
@@ -274,13 +287,14 @@ class Geometry:
             if self.key_decay:
                 made["token_decay"] = (self.T, self.padded_k)
         if FORMS[self.spec.form].folds != "never":
-            made["ring_rights"] = (self.lanes * self.rank, self.padded_k)
+            staged = min(self.lanes, self.most_records)  # records at a time
+            made["ring_rights"] = (staged * self.rank, self.padded_k)
             made["ring_lefts"] = (self.lanes * self.rank, self.schedule.block_v + 4)  # lanes meet no bank twice
             if self.spec.scaled:
                 made["channel_largest"] = (self.groups, self.padded_k)
-                made["channels"] = (1, self.padded_k)
+                made["channels"] = (self.roundings if self.sweeps > 1 else 1, self.padded_k)
             if self.key_decay:
-                made["ring_decay"] = (self.lanes, self.padded_k)
+                made["ring_decay"] = (staged, self.padded_k)
                 made["decay"] = (1, self.padded_k)
         if self.spec.tree:
             made["parents"] = (1, self.T)
@@ -305,6 +319,8 @@ class Geometry:
         if not self.one_chunk:
             needed += 0.5 * self.state
         needed += (self.rows + self.columns) * spec.scaled + 24 * spec.stochastic
+        if self.sweeps > 1:
+            needed += 40 + 0.75 * self.state + 8 * self.T
         return int(needed)
 
     @cached_property
@@ -325,12 +341,10 @@ class Geometry:
     @property
     def wasteful(self) -> bool:
         """More than a quarter of the lanes' columns, or of the blocks' rows, do not exist."""
-        return 3 * self.padded_k > 4 * self.K or 3 * self.blocks * self.schedule.block_v > 4 * self.V
+        return 3 * self.padded_k > 4 * self.K or 3 * self.tiles * self.schedule.block_v > 4 * self.V
 
     def fits(self, shared_limit: int) -> bool:
         s = self.schedule
-        if self.spec.scaled and self.blocks > 1:  # a channel's scale is a maximum over all of V
-            return False
         if s.threads % WARP or WARP % s.lanes or s.block_v % self.groups:
             return False
         registers = 65536 // (s.threads * s.ctas_per_sm)

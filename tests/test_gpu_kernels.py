@@ -149,6 +149,12 @@ QUICK = [
     spec_of("verify", window=2, records="hilo", layout="KV"),
     spec_of("verify", window=2, state="float8_e4m3fn"),
     spec_of("decode", state="int8", layout="KV", rounding="stochastic", kv_only=6),
+    # More rows than a tile has, walked by one block: a masked last tile, folds and updates, rows without a checkpoint.
+    spec_of("decode", K=20, V=192, state="int8", kv_only=6, ratio=1),
+    spec_of("step", K=16, V=160, state="float8_e4m3fn", layout="KV", ratio=1),
+    spec_of("verify", K=16, V=192, state="int8", window=2, rounding="stochastic", ratio=1),
+    spec_of("flush", "additive_per_channel", K=16, V=192, state="int8", buffer=9, ratio=1),
+    spec_of("publish", K=16, V=192, state="float8_e4m3fn", kv_only=5, ratio=1),
     spec_of("verify", K=100, V=16, window=16, buffer=2, ratio=3, state="bfloat16"),  # replayed; one value an access
     spec_of("decode", "kda", K=80, V=96, ratio=3, buffer=64),
     spec_of("verify", "rwkv7", K=32, V=24, window=9, ratio=1, io="float32", buffer=20),
@@ -166,6 +172,10 @@ THOROUGH = [
     *(spec_of("verify", name, window=16, V=48, ratio=3, io="float32") for name in SHIPPED),
     *(spec_of("decode", K=K, V=V, ratio=8, buffer=64) for K, V in ((100, 80), (16, 256), (256, 16), (96, 100))),
     spec_of("verify", window=16, buffer=1),
+    spec_of("verify", K=16, V=192, state="int8", window=12, ratio=1),
+    spec_of("verify", K=16, V=192, state="int8", window=9, tree=True, ratio=1),
+    *(spec_of("decode", name, K=16, V=192, state="int8", kv_only=6, ratio=1) for name in KINDS),
+    *(spec_of("step", name, K=16, V=192, state="int8", kv_only=6, ratio=1) for name in KINDS),
     spec_of("verify", window=1, buffer=64, kv_only=64),
     *(spec_of("decode", K=K, V=16, buffer=5, io="float16") for K in (16, 80, 96, 100, 192, 256)),
     *(spec_of("step", K=K, V=16, state="bfloat16") for K in (100, 192)),
