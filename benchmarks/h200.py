@@ -1,6 +1,7 @@
 """Checks and times every artifact of a folder on the GPU that is here. Needs torch and numpy; no compiler, no install.
 
     python benchmarks/h200.py --out DIR [--artifacts generated/sm_90a] [--seconds 340] [--jobs 8] [--checks-only]
+        [--batches 1,8,32,128]
 
 Child processes do the work, kernel by kernel; one that crashes or hangs costs its kernel only. All checks come before
 the first timing; ``--jobs`` children share them (most of a check is the oracle, on the CPU), one takes the times.
@@ -19,14 +20,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 BATCHES = (1, 8, 32, 128)
-KEY_HEADS = 16  #: of a Qwen3-Next layer; value heads are the kernel's ratio times that
+KEY_HEADS = 16  #: of a Qwen3-Next layer, and of a kernel that is no published model's (see key_heads)
+CONTEXTS = (1, 8, 16, 24, 32, 40, 48, 56, 64)  #: tokens that kv_only rows are timed with
 SILENCE_S = 100.0  #: a child that says nothing for so long hangs
 FIRST = ("decode", "verify", "step", "flush", "advance", "commit")
 
@@ -49,7 +51,7 @@ def importable() -> None:
 # --- the child: one kernel after another
 
 
-def work(tasks: list[tuple[str, Path]], device_name: str, log: Path, deadline: float) -> None:
+def work(tasks: list[tuple[str, Path]], device_name: str, log: Path, deadline: float, batches: Sequence[int]) -> None:
     """Do ``tasks`` (stage, artifact folder) and append an answer for each to ``log``. A device error ends it."""
     importable()
     import torch
@@ -67,7 +69,7 @@ def work(tasks: list[tuple[str, Path]], device_name: str, log: Path, deadline: f
             try:
                 if stage == "time":
                     read = read or read_bandwidth(device)
-                    answer |= times(folder, device, read)
+                    answer |= times(folder, device, read, batches)
                 else:
                     answer |= check(folder, device)
                 synchronize(device)
@@ -207,23 +209,66 @@ def large_batch(kernel: Any, spec: Any, recurrence: Any, device: Any) -> str:
     return f"{', '.join(changed)} differ from a small batch" if changed else ""
 
 
-def times(folder: Path, device: Any, read: float) -> dict[str, Any]:
-    """Microseconds of a call per batch size, cold caches, whole buffer cycles with staggered folds."""
+def times(folder: Path, device: Any, read: float, batches: Sequence[int] = BATCHES) -> dict[str, Any]:
+    """Microseconds of a call per batch size, cold caches, whole buffer cycles with staggered folds; of a decode with
+    kv_only capacity also per context."""
     from kvbuffer_codegen.autotune.workload import make_workload, timer
 
     kernel, spec, recurrence = loaded(folder, device)
-    rows = []
-    for batch in BATCHES:
-        workload = make_workload(spec, recurrence, batch, KEY_HEADS, device)
-        clock = timer(kernel, workload, workload.phases, device)
-        samples = sorted(clock.once() for _ in range(9))
-        us, floor = statistics.median(samples), workload.bytes / read * 1e6
-        rows.append(
-            {"batch": batch, "us": us, "fastest_us": samples[0], "slowest_us": samples[-1], "bytes": workload.bytes}
-            | {"floor_us": floor, "share_of_floor": floor / us}
-        )
-        del clock
-    return {"read_bytes_per_s": read, "host_us": host_time(kernel, workload, device), "times": rows, "reason": ""}
+    H, rows, contexts = key_heads(spec), [], []
+    for batch in batches:
+        workload = make_workload(spec, recurrence, batch, H, device)
+        rows.append({"batch": batch} | measured(timer(kernel, workload, workload.phases, device), workload.bytes, read))
+        if spec.form == "decode" and spec.kv_only:
+            contexts += kv_only_times(kernel, spec, workload, H, device, read)
+    answer = {"read_bytes_per_s": read, "key_heads": H, "host_us": host_time(kernel, workload, device), "times": rows}
+    return answer | {"kv_only": contexts, "reason": ""}
+
+
+def key_heads(spec: Any) -> int:
+    """Of the first published model whose layers run this kernel on one GPU."""
+    from kvbuffer_codegen.ir.models import MODELS
+
+    name = spec.recurrence and spec.recurrence.name
+    layers = [m for m in MODELS.values() if m.recurrence == name]
+    fitting = [m.H for m in layers if (m.K, m.V, m.ratio) == (spec.K, spec.V, spec.ratio)]
+    return fitting[0] if fitting else KEY_HEADS
+
+
+def measured(clock: Any, moved: float, read: float) -> dict[str, Any]:
+    """Nine passes of a timer; ``moved``: bytes that a call must move."""
+    samples = [clock.once() for _ in range(9)]
+    us, floor = statistics.median(samples), moved / read * 1e6
+    return {
+        "us": us,
+        "fastest_us": min(samples),
+        "slowest_us": max(samples),
+        "samples_us": samples,
+        "bytes": moved,
+        "floor_us": floor,
+        "share_of_floor": floor / us,
+    }
+
+
+def kv_only_times(kernel: Any, spec: Any, workload: Any, H: int, device: Any, read: float) -> list[dict[str, Any]]:
+    """The same calls with every row kv_only, per tokens of its context, this call's among them. No kernel of a form
+    changes cursors, so one graph serves every context."""
+    from dataclasses import replace
+
+    from kvbuffer_codegen.autotune.workload import timer
+    from kvbuffer_codegen.ir import cost
+    from kvbuffer_codegen.ir.signature import COUNT, KV_ONLY, signature
+
+    calls = workload.calls[:1]
+    cursors = calls[0][0][[a.name for a in signature(spec)].index("cursors")]
+    cursors[KV_ONLY] = 1
+    clock = timer(kernel, replace(workload, calls=calls), 1, device)
+    HV, rows = H * spec.ratio, []
+    for context in (n for n in CONTEXTS if n <= spec.kv_only):
+        cursors[COUNT] = context - 1
+        moved = cost.row_cost(spec, HV, context - 1, False).bytes - cost.state_bytes(spec, HV)
+        rows.append({"batch": workload.rows, "context": context} | measured(clock, workload.rows * moved, read))
+    return rows
 
 
 def host_time(kernel: Any, workload: Any, device: Any) -> float:
@@ -243,13 +288,16 @@ def host_time(kernel: Any, workload: Any, device: Any) -> float:
 # --- the parent: starts children until every task has an answer
 
 
-def supervise(tasks: list[tuple[str, Path]], device: str, log: Path, deadline: float) -> list[dict[str, Any]]:
+def supervise(
+    tasks: list[tuple[str, Path]], device: str, log: Path, deadline: float, batches: Sequence[int] = BATCHES
+) -> list[dict[str, Any]]:
     """Answers to all tasks, in their order; a task that ends or silences its child is answered for it."""
     log.write_text("")
     while rest := remaining(tasks, answers(log)):
         listed = json.dumps([[stage, str(folder)] for stage, folder in rest])
         command = [sys.executable, __file__, "--child", listed, "--device", device, "--log", str(log)]
-        child = subprocess.Popen([*command, "--deadline", str(deadline)])
+        command += ["--deadline", str(deadline), "--batches", ",".join(map(str, batches))]
+        child = subprocess.Popen(command)
         reason = watch(child, log)
         after = remaining(tasks, answers(log))
         if after and reason and len(after) == len(rest):
@@ -259,12 +307,19 @@ def supervise(tasks: list[tuple[str, Path]], device: str, log: Path, deadline: f
     return answers(log)
 
 
-def share(tasks: list[tuple[str, Path]], device: str, out: Path, deadline: float, jobs: int) -> list[dict[str, Any]]:
+def share(
+    tasks: list[tuple[str, Path]],
+    device: str,
+    out: Path,
+    deadline: float,
+    jobs: int,
+    batches: Sequence[int] = BATCHES,
+) -> list[dict[str, Any]]:
     """:func:`supervise` with ``jobs`` children side by side, each with every ``jobs``-th task and a log of its own."""
     os.environ["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // jobs))
     logs = [out / f"progress-{tasks[0][0]}-{i}.jsonl" for i in range(jobs)]
     with ThreadPoolExecutor(jobs) as pool:
-        parts = pool.map(lambda i: supervise(tasks[i::jobs], device, logs[i], deadline), range(jobs))
+        parts = pool.map(lambda i: supervise(tasks[i::jobs], device, logs[i], deadline, batches), range(jobs))
         return [answer for part in parts for answer in part]
 
 
@@ -342,6 +397,10 @@ def print_report(kernels: list[dict[str, Any]]) -> None:
             print(f"    not timed: {k['time']['reason']}")
 
 
+def numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(","))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("."), help="folder for results.json")
@@ -349,13 +408,15 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=340, help="no timing starts later than this")
     parser.add_argument("--jobs", type=int, default=1, help="processes that check side by side")
     parser.add_argument("--checks-only", action="store_true", help="no timings")
+    parser.add_argument("--batches", type=numbers, default=BATCHES, help="batch sizes that are timed, as 1,8,32")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--log", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--deadline", type=float, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
-        work([(stage, Path(folder)) for stage, folder in json.loads(args.child)], args.device, args.log, args.deadline)
+        tasks = [(stage, Path(folder)) for stage, folder in json.loads(args.child)]
+        work(tasks, args.device, args.log, args.deadline, args.batches)
         return 0
     begin = time.time()
     importable()
@@ -368,7 +429,7 @@ def main() -> int:
     deadline = begin + args.seconds
     answered = share([("check", folder) for folder in folders], args.device, args.out, deadline, max(1, args.jobs))
     if not args.checks_only:
-        answered += share([("time", folder) for folder in folders], args.device, args.out, deadline, 1)
+        answered += share([("time", folder) for folder in folders], args.device, args.out, deadline, 1, args.batches)
     kernels = report(folders, answered)
     date = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     result = machine(args.device) | {"date": date, "seconds": round(time.time() - begin, 1), "kernels": kernels}

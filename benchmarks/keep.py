@@ -21,7 +21,7 @@ from kvbuffer_codegen.autotune.logs import Log
 from kvbuffer_codegen.index import read_index, update_index
 
 ROOT = Path(__file__).resolve().parent.parent
-KEY_HEADS = 16  #: of the layers that h200.py times
+KEY_HEADS = 16  #: of the layers that h200.py times, where its results do not say
 
 
 def main() -> None:
@@ -66,19 +66,20 @@ def keep_evidence(artifact: Artifact, kernel: Mapping[str, Any], run: Mapping[st
     check = kernel["check"]
     result = {"errors": check["errors"], "graph": check["graph"], "repeatable": check["repeatable"]}
     digest = add_evidence(artifact.folder, "check", **common, result=result)
-    HV = KEY_HEADS * int(artifact.manifest["ratio"])
+    H = key_heads(kernel)
+    HV = H * int(artifact.manifest["ratio"])
     for time in kernel["time"].get("times", ()):
         result = {name: time[name] for name in ("batch", "us", "bytes", "floor_us", "share_of_floor")}
         result |= {
             "rows": time["batch"] * HV,
-            "heads": [KEY_HEADS, HV],
+            "heads": [H, HV],
         }  # rows: what the dispatcher looks timings up by
         digest = add_evidence(artifact.folder, "timing", **common, result=result)
     return digest
 
 
 def trials(artifact: Artifact, kernel: Mapping[str, Any], run: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """One line of the tuning log for each batch size that was timed."""
+    """One line of the tuning log for each batch size that was timed, and for each context of kv_only rows."""
     if not kernel["time"].get("times"):
         return []
     manifest = artifact.manifest
@@ -103,8 +104,18 @@ def trials(artifact: Artifact, kernel: Mapping[str, Any], run: Mapping[str, Any]
         "versions": manifest["compiler"],
         "default": True,
     }
-    times = kernel["time"]["times"]
-    return [{**common, "rows": t["batch"], "H": KEY_HEADS, "us": [t["us"]], "bytes": t["bytes"]} for t in times]
+    common["H"] = key_heads(kernel)
+    lines = [{**common, **timed(t)} for t in kernel["time"]["times"]]
+    contexts = kernel["time"].get("kv_only", ())
+    return lines + [{**common, **timed(t), "stage": "kv_only", "context": t["context"]} for t in contexts]
+
+
+def timed(time: Mapping[str, Any]) -> dict[str, Any]:
+    return {"rows": time["batch"], "us": time.get("samples_us", [time["us"]]), "bytes": time["bytes"]}
+
+
+def key_heads(kernel: Mapping[str, Any]) -> int:
+    return int(kernel["time"].get("key_heads", KEY_HEADS))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,9 @@ gives it again). No line holds a path of the machine. Fields of a trial:
     (microseconds a call, one per pass); bytes (that a call must move); read (final: bytes a second of a plain read of
     the pool, one per round); error (largest against the oracle, by tensor); resources; versions; default (is it the
     default schedule); incumbent (did an earlier run choose it)
+
+``benchmarks/keep.py`` adds trials at the stage "kv_only", which no search writes or reads: every row kv_only, with
+``context`` tokens of a prompt.
 """
 
 from __future__ import annotations
