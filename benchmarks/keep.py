@@ -12,13 +12,17 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kvbuffer_codegen.artifact import Artifact, add_evidence, read_artifact
-from kvbuffer_codegen.autotune.logs import Log
+from kvbuffer_codegen.artifact import Artifact, read_artifact, write_artifact
+from kvbuffer_codegen.autotune.evidence import evidence_of, joined
+from kvbuffer_codegen.autotune.logs import Line, Log
+from kvbuffer_codegen.checking import spec_of
 from kvbuffer_codegen.index import read_index, update_index
+from kvbuffer_codegen.schedules import space
+from kvbuffer_codegen.schedules.targets import target
 
 ROOT = Path(__file__).resolve().parent.parent
 KEY_HEADS = 16  #: of the layers that h200.py times, where its results do not say
@@ -43,10 +47,8 @@ def main() -> None:
         kernel = seen.get(hashlib.sha256(artifact.binary).hexdigest())
         if kernel is None or kernel["check"]["reason"]:
             continue
-        digest = keep_evidence(artifact, kernel, run)
-        update_index(options.artifacts, {folder: digest})
-        for line in trials(artifact, kernel, run):
-            log.append(kernel["form"], line)
+        lines = [log.append(kernel["form"], line) for line in trials(artifact, kernel, run)]
+        update_index(options.artifacts, {folder: keep_evidence(artifact, lines)})
         kept += 1
     print(f"{kept} of {len(run['kernels'])} results kept")
 
@@ -60,52 +62,47 @@ def keep_lines(path: Path, run: Mapping[str, Any]) -> None:
     print(f"{len(lines)} lines in {path}, {sum(not k['check']['reason'] for k in run['kernels'])} of right kernels")
 
 
-def keep_evidence(artifact: Artifact, kernel: Mapping[str, Any], run: Mapping[str, Any]) -> str:
-    """Add the check and every timing; returns the manifest's digest."""
-    common = {"device": run["device"], "driver": run["driver"], "date": run["date"]}
-    check = kernel["check"]
-    result = {"errors": check["errors"], "graph": check["graph"], "repeatable": check["repeatable"]}
-    digest = add_evidence(artifact.folder, "check", **common, result=result)
-    H = key_heads(kernel)
-    HV = H * int(artifact.manifest["ratio"])
-    for time in kernel["time"].get("times", ()):
-        result = {name: time[name] for name in ("batch", "us", "bytes", "floor_us", "share_of_floor")}
-        result |= {
-            "rows": time["batch"] * HV,
-            "heads": [H, HV],
-        }  # rows: what the dispatcher looks timings up by
-        digest = add_evidence(artifact.folder, "timing", **common, result=result)
-    return digest
+def keep_evidence(artifact: Artifact, lines: Sequence[Line]) -> str:
+    """What the log's lines say goes into the manifest; returns its digest."""
+    entries = joined(artifact, artifact.manifest["evidence"], *(evidence_of(line) for line in lines))
+    write_artifact(artifact.folder, {**artifact.manifest, "evidence": entries}, artifact.files)
+    return read_artifact(artifact.folder).digest
 
 
-def trials(artifact: Artifact, kernel: Mapping[str, Any], run: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """One line of the tuning log for each batch size that was timed, and for each context of kv_only rows."""
-    if not kernel["time"].get("times"):
-        return []
-    manifest = artifact.manifest
+def trials(artifact: Artifact, kernel: Mapping[str, Any], run: Mapping[str, Any]) -> list[Line]:
+    """Lines of the tuning log: of a kernel that was timed, one for each batch size and one for each context of
+    kv_only rows; else one of the check."""
+    manifest, check = artifact.manifest, kernel["check"]
+    default = space.default(spec_of(manifest), target(manifest["target"]["name"]))
     common = {
         "kind": "trial",
         "run": run["date"],
         "date": run["date"],
         "device": run["device"],
+        "driver": run["driver"],
         "capability": run["capability"],
         "key": artifact.key,
         "space": manifest["schedule_space"],
         "generator": "",
         "incumbent": False,
-        "read": [kernel["time"]["read_bytes_per_s"]],
+        "read": [],
         "schedule": kernel["schedule"],
-        "stage": "final",
+        "stage": "check",
         "attempt": 1,
         "status": "ok",
         "reason": "",
-        "error": kernel["check"]["errors"],
+        "error": check["errors"],
+        "checks": {name: check[name] for name in ("graph", "repeatable", "large_batch") if name in check},
+        "binary": kernel["binary_sha256"],
         "resources": kernel["resources"],
         "versions": manifest["compiler"],
-        "default": True,
+        "default": manifest["schedule"] == default.to_dict(),
     }
-    common["H"] = key_heads(kernel)
-    lines = [{**common, **timed(t)} for t in kernel["time"]["times"]]
+    times = kernel["time"].get("times")
+    if not times:
+        return [{**common, "rows": None, "H": None, "us": [], "bytes": None}]
+    common |= {"stage": "final", "H": key_heads(kernel), "read": [kernel["time"]["read_bytes_per_s"]]}
+    lines = [{**common, **timed(t)} for t in times]
     contexts = kernel["time"].get("kv_only", ())
     return lines + [{**common, **timed(t), "stage": "kv_only", "context": t["context"]} for t in contexts]
 

@@ -104,3 +104,8 @@ def schedule_text(schedule: Schedule) -> str:
 
 def schedule_digest(schedule: Schedule) -> str:
     return hashlib.sha256(schedule_text(schedule).encode()).hexdigest()[:8]
+
+
+def folder_name(spec: KernelSpec, schedule: Schedule) -> str:
+    """Of a candidate, below the folder of all."""
+    return f"{spec.name}-{schedule_digest(schedule)}"

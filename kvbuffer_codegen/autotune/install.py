@@ -5,18 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from kvbuffer_codegen.artifact import (
-    Artifact,
-    ArtifactError,
-    binary_name,
-    cpu_device,
-    evidence,
-    read_artifact,
-    write_artifact,
-)
-from kvbuffer_codegen.autotune.candidates import schedule_digest
-from kvbuffer_codegen.autotune.measure import Machine
-from kvbuffer_codegen.autotune.search import Found
+from kvbuffer_codegen.artifact import cpu_device, read_artifact, write_artifact
+from kvbuffer_codegen.autotune.candidates import folder_name
+from kvbuffer_codegen.autotune.evidence import device_of, evidence_of, heads_of, joined, known_evidence
+from kvbuffer_codegen.autotune.logs import Line
 from kvbuffer_codegen.index import SPACE, Choice, update_index
 from kvbuffer_codegen.ir.forms import KernelSpec
 from kvbuffer_codegen.schedules.space import Schedule, schedule_from_dict
@@ -39,7 +31,7 @@ def choice_key(spec: KernelSpec) -> dict[str, Any]:
 
 def folder_of(spec: KernelSpec, schedule: Schedule, target: Target) -> str:
     """Where an artifact lies, relative to its index."""
-    return f"{target.name}/{spec.name}-{schedule_digest(schedule)}"
+    return f"{target.name}/{folder_name(spec, schedule)}"
 
 
 def add_default(spec: KernelSpec, schedule: Schedule, target: Target, out: Path) -> str:
@@ -56,48 +48,18 @@ def add_default(spec: KernelSpec, schedule: Schedule, target: Target, out: Path)
     return relative
 
 
-def install(found: Found, machine: Machine, target: Target, out: Path) -> str:
-    """Put the winner into ``out`` with its evidence, and its choice into the index; returns its folder there."""
-    spec, choice = found.spec, found.choice
-    relative = folder_of(spec, schedule_from_dict(choice.schedule), target)
-    built = read_artifact(found.folder)
-    entries = [
-        *kept_evidence(out / relative, built, machine, found.point.heads(spec)),
-        *new_evidence(found, built, machine),
-    ]
+def install(spec: KernelSpec, trial: Line, built_in: Path, target: Target, out: Path) -> str:
+    """Put the winner of a search at one size into ``out`` with its evidence, and its choice into the index; returns
+    its folder there.
+
+    ``trial``: the winner's final line of the log. ``built_in``: the folder that the kernel was built into. The same
+    line and the same binary give the same bytes, whenever and wherever.
+    """
+    relative = folder_of(spec, schedule_from_dict(trial["schedule"]), target)
+    built = read_artifact(built_in)
+    entries = joined(built, known_evidence(out / relative), evidence_of(trial))
     folder = write_artifact(out / relative, {**built.manifest, "evidence": entries}, built.files)
-    rows = bucket(found.point.heads(spec))
-    picked = Choice(choice_key(spec), rows, machine.capability, relative, machine.model, choice.default)
+    rows, device = bucket(heads_of(trial)), device_of(trial)
+    picked = Choice(choice_key(spec), rows, trial["capability"], relative, device, trial["default"])
     update_index(out, {relative: read_artifact(folder).digest}, [picked])
     return relative
-
-
-def new_evidence(found: Found, built: Artifact, machine: Machine) -> list[dict[str, Any]]:
-    common = {"device": machine.model, "driver": machine.driver}
-    timing = {
-        "us": round(found.choice.us, 3),
-        "rows": found.point.heads(found.spec),
-        "batch": found.point.rows,
-        "heads": [found.point.H, found.point.H * found.spec.ratio],
-        "bytes": round(found.choice.bytes),
-        "read_bytes_per_s": round(found.choice.read or machine.read),
-    }
-    return [
-        evidence(built, "check", **common, result={"errors": found.error}),
-        evidence(built, "timing", **common, result=timing),
-    ]
-
-
-def kept_evidence(folder: Path, built: Artifact, machine: Machine, rows: int) -> list[dict[str, Any]]:
-    """What an artifact that is replaced knew of the same binary: other devices, and other sizes on this one."""
-    try:
-        old = read_artifact(folder)
-    except ArtifactError:
-        return []
-    if old.files[binary_name(old.manifest)] != built.binary:
-        return []
-    return [
-        e
-        for e in old.manifest["evidence"]
-        if e["device"] != machine.model or (e["kind"] == "timing" and e["result"].get("rows") != rows)
-    ]

@@ -9,7 +9,8 @@ gives it again). No line holds a path of the machine. Fields of a trial:
     repeats the final rounds); status "ok" | "slow" | "compile" | "timeout" | "wrong" | "crash"; reason; us
     (microseconds a call, one per pass); bytes (that a call must move); read (final: bytes a second of a plain read of
     the pool, one per round); error (largest against the oracle, by tensor); resources; versions; default (is it the
-    default schedule); incumbent (did an earlier run choose it)
+    default schedule); incumbent (did an earlier run choose it). Of a final one also: binary (sha256 of what ran), model
+    and driver (the device as manifests name it), and where more was tried than the oracle's cases, checks (by name)
 
 ``benchmarks/keep.py`` adds trials at the stage "kv_only", which no search writes or reads: every row kv_only, with
 ``context`` tokens of a prompt.
@@ -53,7 +54,7 @@ class Log:
 
     def append(self, form: str, line: Mapping[str, Any]) -> Line:
         """Append one line at once, so that processes may share a file; returns it as it will be read back."""
-        text = json.dumps(_clean(line), allow_nan=False)
+        text = json.dumps(clean(line), allow_nan=False)
         self.folder.mkdir(parents=True, exist_ok=True)
         _drop_unfinished(self.path(form))
         with open(self.path(form), "a", encoding="utf-8") as file:
@@ -65,7 +66,10 @@ class Log:
         return read_log(self.path(form))
 
 
-def read_log(path: Path) -> list[Line]:
+def read_log(path: Path, *, whole: bool = False) -> list[Line]:
+    """Every line; where ``whole``, each has the fields of this version and the last is finished, too. Raises
+    :class:`LogError` that names the line.
+    """
     if not path.exists():
         return []
     lines: list[Line] = []
@@ -77,12 +81,62 @@ def read_log(path: Path) -> list[Line]:
             line = json.loads(text)
             if not isinstance(line, dict) or line.get("kind") not in ("trial", "choice"):
                 raise ValueError("not a trial or a choice")
+            if whole:
+                _check_fields(line)
         except ValueError as error:
-            if number == len(texts):
+            if number == len(texts) and not whole:
                 break
             raise LogError(f"{path}, line {number}: {error}; remove the line, or move the log away") from None
         lines.append(line)
     return lines
+
+
+_NUMBER, _SIZE = (int, float), (int, type(None))
+#: What every line has, and of which types; fields that came later are optional.
+_FIELDS: dict[str, Any] = dict.fromkeys(("run", "date", "device", "capability", "space"), str)
+_FIELDS |= {"key": dict, "schedule": dict, "default": bool, "rows": _SIZE, "H": _SIZE}
+_OWN: dict[str, dict[str, Any]] = {
+    "trial": {"stage": str, "attempt": int, "status": str, "reason": str, "us": list, "error": dict, "incumbent": bool},
+    "choice": {"us": _NUMBER, "default_us": _NUMBER, "ratio": _NUMBER, "noise": _NUMBER, "bytes": _NUMBER},
+}
+
+
+def _check_fields(line: Line) -> None:
+    """Raises ``ValueError`` where ``line`` is not one of this version."""
+    for name, types in {**_FIELDS, **_OWN[line["kind"]]}.items():
+        if name not in line:
+            raise ValueError(f"a {line['kind']} of another version, without {name}")
+        if not isinstance(line[name], types):
+            raise ValueError(f"{name} is {line[name]!r}, which is not of this version")
+
+
+def merge(logs: Iterable[Iterable[Line]]) -> list[Line]:
+    """The lines of all logs in their order, those that are equal once."""
+    return list({json.dumps(line, sort_keys=True): line for log in logs for line in log}.values())
+
+
+def choices(lines: Iterable[Line], space: str) -> list[tuple[Choice, Line]]:
+    """What the newest finished run of each device, key and size chose among the candidates of ``space``, and the final
+    trial of the winner. A pure function of the set of lines; sorted by device, key and size, the largest last.
+    """
+    searches: dict[tuple[Any, ...], dict[str, list[Line]]] = {}
+    for t in lines:
+        if t["kind"] == "trial" and t["stage"] in ("rung 0", "final") and t["space"] == space:
+            key = json.dumps(t["key"], sort_keys=True)
+            identity = (t["capability"], t["device"], key, t["rows"] * t["H"], t["rows"], t["H"])
+            searches.setdefault(identity, {}).setdefault(t["run"], []).append(t)
+    found = []
+    for _, runs in sorted(searches.items()):
+        chosen = [(made, trials) for _, trials in sorted(runs.items()) if (made := choose(trials)) is not None]
+        found += [(made, winner(made, trials)) for made, trials in chosen[-1:]]
+    return found
+
+
+def winner(choice: Choice, trials: Iterable[Line]) -> Line:
+    """The final trial, of the last attempt, that ``choice`` was made for."""
+    text = json.dumps(choice.schedule, sort_keys=True)
+    timed = [t for t in trials if t["kind"] == "trial" and t["stage"] == "final" and trial_text(t) == text and t["us"]]
+    return max(timed, key=lambda t: (t["attempt"], t["date"]))
 
 
 def _drop_unfinished(path: Path) -> None:
@@ -173,14 +227,14 @@ def trial_text(trial: Line) -> str:
     return json.dumps(trial["schedule"], sort_keys=True)
 
 
-def _clean(value: Any) -> Any:
-    """Without folders of this machine, and without what JSON has no name for."""
+def clean(value: Any) -> Any:
+    """``value`` without folders of this machine, and without what JSON has no name for."""
     if isinstance(value, str):
         return _PATH.sub("", value)
     if isinstance(value, Mapping):
-        return {k: _clean(v) for k, v in value.items()}
+        return {k: clean(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_clean(v) for v in value]
+        return [clean(v) for v in value]
     if isinstance(value, float):
         return float(f"{value:.6g}") if abs(value) < float("inf") else None
     return value

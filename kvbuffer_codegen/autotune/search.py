@@ -13,12 +13,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Protocol
 
-from kvbuffer_codegen.artifact import now
-from kvbuffer_codegen.autotune.candidates import candidates, schedule_digest, schedule_text
-from kvbuffer_codegen.autotune.farm import Farm
+from kvbuffer_codegen.artifact import now, read_artifact
+from kvbuffer_codegen.autotune.candidates import Candidates, folder_name, schedule_text
+from kvbuffer_codegen.autotune.evidence import binary_digest
 from kvbuffer_codegen.autotune.jobs import OK, SLOW, Job, spec_to_json
-from kvbuffer_codegen.autotune.logs import Choice, Line, Log, choose, trial_text
+from kvbuffer_codegen.autotune.logs import Choice, Line, Log, choose, trial_text, winner
 from kvbuffer_codegen.autotune.measure import Bench, Machine
 from kvbuffer_codegen.autotune.sources import sources_hash
 from kvbuffer_codegen.ir.forms import KernelSpec
@@ -62,36 +63,51 @@ class Point:
         return (line["rows"], line["H"]) == (self.rows, self.H)
 
 
+def points_of(heads: Sequence[tuple[int, int]], batches: Sequence[int]) -> list[Point]:
+    """Every size; heads of one ratio share their kernels. Raises ``ValueError`` where they have several."""
+    if len({HV / H for H, HV in heads}) != 1 or heads[0][1] % heads[0][0]:
+        raise ValueError(f"heads={list(heads)}: accepted: pairs (H, HV) with one whole ratio HV / H")
+    return [Point(batch, H) for H, _ in heads for batch in batches]
+
+
+class Builder(Protocol):
+    """Builds candidates (:class:`~kvbuffer_codegen.autotune.farm.Farm`), or knows what was built elsewhere."""
+
+    def run(self, jobs: Sequence[Job], deadline: float, done: Callable[[Job, Job], None]) -> int: ...
+
+
 @dataclass
 class Tools:
-    """What every search of a run shares. ``work``: where candidates are built."""
+    """What every search of a run shares. ``work``: where candidates are built. ``tried``: those of a kernel at so many
+    value-head rows.
+    """
 
     target: Target
     machine: Machine
-    farm: Farm
+    farm: Builder
     bench: Bench
     log: Log
     run: str
     source: str
     work: Path
-    limit: int | None
+    tried: Callable[[KernelSpec, int], Candidates]
     fresh: bool
     step: Callable[[str, float], None]
 
 
 @dataclass
 class Found:
-    """A finished search at one point. ``legal``: schedules in all; ``counts``: those looked at, by status. ``folder``:
-    where the winner was built.
+    """A finished search at one point. ``trial``: the winner's final line. ``legal``: schedules in all; ``counts``:
+    those looked at, by status. ``folder``: where the winner was built.
     """
 
     spec: KernelSpec
     point: Point
     choice: Choice
+    trial: Line
     legal: int
     counts: dict[str, int]
     folder: Path
-    error: dict[str, float]
 
 
 class SearchError(RuntimeError):
@@ -113,7 +129,7 @@ class Search:
         self.spec, self.points, self.tools = spec, list(points), tools
         self.job = spec_to_json(spec)
         largest = max(p.heads(spec) for p in points)
-        self.tried = candidates(spec, tools.target, largest, tools.machine.units, tools.limit)
+        self.tried = tools.tried(spec, largest)
         known = earlier(tools, spec)
         last = max((t["run"] for t in known), default=tools.run)
         self.run = tools.run if tools.fresh else last
@@ -218,14 +234,15 @@ class Search:
         choice = choose(trials)
         if choice is None:
             raise SearchError(f"{self.spec.name}: the default schedule could not be timed")
-        winner = next((c for c in right if c.schedule.to_dict() == choice.schedule), None)
-        if winner is None:
+        best = next((c for c in right if c.schedule.to_dict() == choice.schedule), None)
+        if best is None:
             raise SearchError(
                 f"{self.spec.name}: {choice.schedule}, chosen in the log, fails now; measure anew (--fresh)"
             )
         if point not in self.chosen:
             self._append({"kind": "choice", **self._about(point), **asdict(choice), "legal": self.tried.legal})
-        return Found(self.spec, point, choice, self.tried.legal, self._statuses(), winner.folder, winner.error)
+        trial = winner(choice, trials)
+        return Found(self.spec, point, choice, trial, self.tried.legal, self._statuses(), best.folder)
 
     def _rung(self, point: Point, left: list[_Candidate], number: int, rung: Rung, until: float) -> list[_Candidate]:
         """Time all of ``left``, and return the best of them with the default and what an earlier run chose.
@@ -283,7 +300,9 @@ class Search:
                     reads += [answers[i]["read"]] if answers[i]["read"] else []
         attempt = 1 + max((t["attempt"] for t in self.trials if t["stage"] == "final"), default=0)
         for i, candidate in enumerate(left):
-            self._trial(candidate, "final", {**answers[i], "us": rounds[i], "read": reads}, point, attempt)
+            ran = {"binary": binary_digest(read_artifact(candidate.folder))}
+            ran |= {"model": self.tools.machine.model, "driver": self.tools.machine.driver}
+            self._trial(candidate, "final", {**answers[i], "us": rounds[i], "read": reads}, point, attempt, ran)
 
     def _incumbent(self, candidate: _Candidate, point: Point) -> bool:
         return self.incumbents.get((point.rows, point.H)) == schedule_text(candidate.schedule)
@@ -292,7 +311,7 @@ class Search:
 
     def _candidate(self, schedule: Schedule) -> _Candidate:
         default = schedule == space.default(self.spec, self.tools.target)
-        return _Candidate(schedule, default, self.tools.work / f"{self.spec.name}-{schedule_digest(schedule)}")
+        return _Candidate(schedule, default, self.tools.work / folder_name(self.spec, schedule))
 
     def _needs_default(self, left: list[_Candidate], stage: str) -> None:
         if any(c.default for c in left):
@@ -314,7 +333,13 @@ class Search:
         }
 
     def _trial(
-        self, candidate: _Candidate, stage: str, answer: Job, point: Point | None = None, attempt: int = 1
+        self,
+        candidate: _Candidate,
+        stage: str,
+        answer: Job,
+        point: Point | None = None,
+        attempt: int = 1,
+        ran: Line | None = None,
     ) -> None:
         line = {
             "kind": "trial",
@@ -332,6 +357,7 @@ class Search:
             "error": candidate.error,
             "resources": candidate.resources,
             "versions": candidate.versions,
+            **(ran or {}),
         }
         self._append(line)
 

@@ -4,36 +4,29 @@ were found.
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import itertools
 import shutil
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from kvbuffer_codegen import caches
 from kvbuffer_codegen.artifact import now
-from kvbuffer_codegen.autotune.candidates import candidates, specs_of
+from kvbuffer_codegen.autotune.bundle import Bundle
+from kvbuffer_codegen.autotune.candidates import Candidates, candidates, specs_of
 from kvbuffer_codegen.autotune.farm import BUILD_LIMIT_S, Farm
 from kvbuffer_codegen.autotune.install import install
+from kvbuffer_codegen.autotune.lanes import Lanes
 from kvbuffer_codegen.autotune.logs import Log
 from kvbuffer_codegen.autotune.measure import CHECK_LIMIT_S, TIME_LIMIT_S, Bench, Machine
-from kvbuffer_codegen.autotune.search import (
-    FINAL_PHASES,
-    FINAL_ROUNDS,
-    RUNGS,
-    Found,
-    Point,
-    Rung,
-    Search,
-    SearchError,
-    Tools,
-)
+from kvbuffer_codegen.autotune.search import Builder, Found, Point, Search, SearchError, Tools, points_of
 from kvbuffer_codegen.autotune.worker import HOOKS
-from kvbuffer_codegen.autotune.workload import pass_bytes, units
 from kvbuffer_codegen.ir.forms import USUAL, KernelSpec
 from kvbuffer_codegen.ir.language import Recurrence
 from kvbuffer_codegen.recurrences import load_recurrence
@@ -54,19 +47,6 @@ class Limits:
     time: float = TIME_LIMIT_S
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What a tuning run would do. ``binaries``: candidates in all; ``timings``: jobs that time one; ``bytes``: moved
-    by them.
-    """
-
-    specs: tuple[KernelSpec, ...]
-    points: tuple[Point, ...]
-    binaries: int
-    timings: int
-    bytes: float
-
-
 @dataclass
 class Report:
     """``outcomes``: one row per kernel and size, JSON as it stands; ``failures``: searches without a choice, with the
@@ -83,31 +63,6 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
-
-
-def points_of(heads: Sequence[tuple[int, int]], batches: Sequence[int]) -> list[Point]:
-    """Every size; heads of one ratio share their kernels. Raises ``ValueError`` where they have several."""
-    if len({HV / H for H, HV in heads}) != 1 or heads[0][1] % heads[0][0]:
-        raise ValueError(f"heads={list(heads)}: accepted: pairs (H, HV) with one whole ratio HV / H")
-    return [Point(batch, H) for H, _ in heads for batch in batches]
-
-
-def plan(
-    specs: Sequence[KernelSpec], points: Sequence[Point], target: Target, device: torch.device, limit: int | None
-) -> Plan:
-    """What :func:`tune` would do with these on ``device``, nothing built and nothing measured."""
-    binaries = timings = 0
-    moved = 0.0
-    for spec in specs:
-        most = max(p.heads(spec) for p in points)
-        count = len(candidates(spec, target, most, units(device), limit).schedules)
-        binaries += count
-        for rung in (*RUNGS, Rung(FINAL_PHASES, FINAL_ROUNDS, 1, 0, 1)):
-            timings += count * len(points)
-            for point in points:
-                moved += count * (rung.repeats + 1) * pass_bytes(spec, point.rows, point.H, rung.phases, device)
-            count = min(count, max(rung.least, round(rung.keep * count)) + 1)
-    return Plan(tuple(specs), tuple(points), binaries, timings, moved)
 
 
 def tune(
@@ -142,7 +97,8 @@ def tune(
     (shards): sizes at which the same kernels are timed, as are ``batches``. ``budget_s``: seconds for all searches
     (default: 60 for each). ``candidate_limit``: at most so many candidates a search. ``out``: folder of artifacts and
     index (default: the user's cache), ``logs``: folder of the tuning logs (default: beside it). ``fresh``: measure
-    again what the logs have. ``progress(done, total, text)`` is called often.
+    again what the logs have.
+    ``progress(done, total, text)`` is called often.
 
     Raises ``ValueError`` for what is out of range, ``OSError`` where a folder cannot be written (before any work),
     :class:`~kvbuffer_codegen.compiler.toolchain.MissingCompiler`, and
@@ -150,7 +106,6 @@ def tune(
     """
     from kvbuffer_codegen.compiler.toolchain import find_compiler
 
-    begin = time.monotonic()
     source = recurrence if isinstance(recurrence, str) else ""
     loaded = load_recurrence(recurrence) if isinstance(recurrence, str) else recurrence
     pairs = [heads] if isinstance(heads[0], int) else list(heads)
@@ -160,42 +115,137 @@ def tune(
     specs = specs_of(loaded, forms, heads=pairs[0], kv_only=kv_only, **options)  # type: ignore[arg-type]
     chosen_target = target_named(target)
     find_compiler(chosen_target)
-    out = out or caches.cache_folder("kernels")
-    logs = logs or caches.cache_folder("tuning_logs")
-    for folder in (out, logs):
-        writable(folder)
-    budget = budget_s or DEFAULT_S * len(specs)
+    run = Run(chosen_target, specs, points, source, out, logs, budget_s, fresh, progress)
     times = limits or Limits()
+
+    def tried(machine: Machine) -> Callable[[KernelSpec, int], Candidates]:
+        return lambda spec, rows: candidates(spec, chosen_target, rows, machine.units, candidate_limit)
+
+    with (
+        scratch() as work,
+        Farm(workers, hooks, times.build, {"TMPDIR": str(work)}) as farm,
+        Bench(chosen_target.kind, hooks, (times.check, times.time), {"TMPDIR": str(work)}) as bench,
+    ):
+        machine = bench.machine()
+        farm.start()
+        return run.searches([run.tools(machine, farm, bench, work, tried(machine))])
+
+
+def measure(
+    folder: Path,
+    *,
+    source: str = "",
+    budget_s: float | None = None,
+    out: Path | None = None,
+    logs: Path | None = None,
+    fresh: bool = False,
+    limits: Limits | None = None,
+    hooks: str = HOOKS,
+    progress: Progress | None = None,
+) -> Report:
+    """Check and time, on this machine, what a bundle holds (:mod:`~kvbuffer_codegen.autotune.bundle`), and write the
+    winners; no compiler is needed. ``source``: ``path.py:function`` of a recurrence that does not ship, whose function
+    is then the oracle, and not its normal form. The rest as in :func:`tune`.
+
+    Raises :class:`~kvbuffer_codegen.autotune.bundle.BundleError` for a bundle that cannot be measured here.
+    """
+    bundle = Bundle.read(folder)
+    run = Run(bundle.target, bundle.specs, bundle.points, source, out, logs, budget_s, fresh, progress)
+    times = limits or Limits()
+    with (
+        scratch() as work,
+        Bench(bundle.target.kind, hooks, (times.check, times.time), {"TMPDIR": str(work)}) as bench,
+    ):
+        machine = bench.machine()
+        bundle.check_machine(machine)
+        return run.searches([run.tools(machine, bundle, bench, bundle.kernels, lambda spec, rows: bundle.tried(spec))])
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[Path]:
+    """A temporary folder: what a child that is killed leaves behind goes with the rest."""
     work = Path(tempfile.mkdtemp(prefix="kvb-tune-"))
-    scratch = {"TMPDIR": str(work)}  # what a child that is killed leaves behind goes with the rest
-    device = "cuda" if chosen_target.kind == "cuda" else "cpu"
     try:
-        with (
-            Farm(workers, hooks, times.build, scratch) as farm,
-            Bench(device, hooks, (times.check, times.time), scratch) as bench,
-        ):
-            machine = bench.machine()
-            farm.start()
-            log = Log(logs, machine.name)
-            meter = Meter(progress, len(specs))
-            tools = Tools(
-                chosen_target, machine, farm, bench, log, now(), source, work, candidate_limit, fresh, meter.step
-            )
-            report = Report(target, machine.name, machine.read, sorted({log.path(s.form).name for s in specs}))
-            for number, spec in enumerate(specs):
-                left = budget - (time.monotonic() - begin)
-                meter.open(number, spec, points, chosen_target, machine, candidate_limit)
-                try:
-                    found = Search(spec, points, tools).go(max(left, 0.0) / (len(specs) - number))
-                except SearchError as error:
-                    report.failures.append(str(error))
-                    continue
-                report.outcomes += [outcome(f, machine, install(f, machine, chosen_target, out)) for f in found]
-            meter.close()
+        yield work
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    report.seconds = time.monotonic() - begin
-    return report
+
+
+@dataclass
+class Run:
+    """What is searched for, and where the results go; raises ``OSError`` where nothing can be written there."""
+
+    target: Target
+    specs: Sequence[KernelSpec]
+    points: Sequence[Point]
+    source: str
+    out: Path | None
+    logs: Path | None
+    budget_s: float | None
+    fresh: bool
+    progress: Progress | None
+
+    def __post_init__(self) -> None:
+        self.begin, self.date, self.installing = time.monotonic(), now(), threading.Lock()
+        self.kernels = self.out or caches.cache_folder("kernels")
+        self.log_folder = self.logs or caches.cache_folder("tuning_logs")
+        for folder in (self.kernels, self.log_folder):
+            writable(folder)
+
+    def tools(
+        self,
+        machine: Machine,
+        builder: Builder,
+        bench: Bench,
+        work: Path,
+        tried: Callable[[KernelSpec, int], Candidates],
+    ) -> Tools:
+        """``work``: the folder of candidates."""
+        log = Log(self.log_folder, machine.name)
+        return Tools(
+            self.target, machine, builder, bench, log, self.date, self.source, work, tried, self.fresh, lambda *_: None
+        )
+
+    def searches(self, benches: Sequence[Tools]) -> Report:
+        """Every search, by the first that is free of ``benches``, which are of one kind of machine."""
+        machine, log = benches[0].machine, benches[0].log
+        names = sorted({log.path(s.form).name for s in self.specs})
+        report = Report(self.target.name, machine.name, machine.read, names)
+        budget = self.budget_s or DEFAULT_S * len(self.specs)
+        meter = Meter(self.progress, len(self.specs))
+        started = itertools.count()
+
+        def search(spec: KernelSpec, tools: Tools) -> list[Found] | SearchError:
+            number = next(started)
+            left = max(0.0, budget - (time.monotonic() - self.begin)) * len(benches)
+            try:
+                one = Search(spec, self.points, tools)
+                meter.open(number, spec, len(self.points), len(one.tried.schedules))
+                return one.go(min(left / (len(self.specs) - number), left / len(benches)))
+            except SearchError as error:
+                return error
+
+        for tools in benches:
+            tools.step = meter.step
+        if len(benches) == 1:
+            answers: Iterable[Any] = ((spec, search(spec, benches[0])) for spec in self.specs)
+        else:
+            lanes = [functools.partial(search, tools=tools) for tools in benches]
+            answers = Lanes(lanes, [tools.bench.worker for tools in benches]).run(self.specs)
+        for _, answer in answers:
+            if isinstance(answer, SearchError):
+                report.failures.append(str(answer))
+                continue
+            by_size = sorted(answer, key=lambda f: (f.point.rows * f.point.H, f.point.rows))
+            artifacts = {f.point: self._install(f) for f in by_size}  # of two in one bucket the larger stays
+            report.outcomes += [outcome(f, machine, artifacts[f.point]) for f in answer]
+        meter.close()
+        report.seconds = time.monotonic() - self.begin
+        return report
+
+    def _install(self, found: Found) -> str:
+        with self.installing:
+            return install(found.spec, found.trial, found.folder, self.target, self.kernels)
 
 
 class Meter:
@@ -203,27 +253,19 @@ class Meter:
 
     def __init__(self, progress: Progress | None, searches: int):
         self.progress, self.searches = progress, searches
-        self.number = self.done = 0.0
+        self.number = self.done = self.told = 0.0
         self.size = 1.0
 
-    def open(
-        self,
-        number: int,
-        spec: KernelSpec,
-        points: Sequence[Point],
-        target: Target,
-        machine: Machine,
-        limit: int | None,
-    ) -> None:
-        count = len(candidates(spec, target, max(p.heads(spec) for p in points), machine.units, limit).schedules)
+    def open(self, number: int, spec: KernelSpec, points: int, candidates: int) -> None:
         self.number, self.done = float(number), 0.0
-        self.size = count * (2 + 1.5 * len(points)) + 4 * len(points)
+        self.size = candidates * (2 + 1.5 * points) + 4 * points
         self.step(f"{spec.form}: starting", 0)
 
     def step(self, text: str, work: float) -> None:
         self.done = min(self.done + work, self.size)
+        self.told = max(self.told, self.number + self.done / self.size)  # never back, where several searches go on
         if self.progress is not None:
-            self.progress(self.number + self.done / self.size, self.searches, text)
+            self.progress(self.told, self.searches, text)
 
     def close(self) -> None:
         if self.progress is not None:

@@ -77,7 +77,7 @@ def make_workload(spec: KernelSpec, recurrence: Recurrence | None, rows: int, H:
     """
     if recurrence is None:
         return _cursor_workload(spec, rows, device)
-    HV, groups = H * spec.ratio, groups_of(spec, rows, H, device)
+    HV, groups = H * spec.ratio, groups_of(spec, rows, H, last_level_cache(device))
     P = groups * rows
     occupancies = cycle(spec)
     targets = rows if spec.form == "publish" else 0  # slots behind those of the groups
@@ -98,18 +98,18 @@ def make_workload(spec: KernelSpec, recurrence: Recurrence | None, rows: int, H:
     return Workload(spec, rows, calls, rows * sum(costs) / len(costs), shared["state"])
 
 
-def groups_of(spec: KernelSpec, rows: int, H: int, device: torch.device) -> int:
-    """Groups of ``rows`` slots that a pool must have to exceed the cache."""
+def groups_of(spec: KernelSpec, rows: int, H: int, cache: int) -> int:
+    """Groups of ``rows`` slots that a pool must have to exceed a cache of so many bytes."""
     group_bytes = cost.state_bytes(spec, H * spec.ratio) * rows
-    return min(max(2, math.ceil(CACHE_MULTIPLE * last_level_cache(device) / group_bytes)), MAX_GROUPS)
+    return min(max(2, math.ceil(CACHE_MULTIPLE * cache / group_bytes)), MAX_GROUPS)
 
 
-def pass_bytes(spec: KernelSpec, rows: int, H: int, phases: int, device: torch.device) -> float:
-    """About what one pass over a workload moves."""
+def pass_bytes(spec: KernelSpec, rows: int, H: int, phases: int, cache: int) -> float:
+    """About what one pass over a workload moves, on a device with so many bytes of cache."""
     if spec.recurrence is None:
         return float(36 * CURSOR_SLOTS)
     per_row = cost.row_cost(spec, H * spec.ratio, spec.buffer / 2, FORMS[spec.form].folds == "pending").bytes
-    return per_row * rows * groups_of(spec, rows, H, device) * min(phases, len(cycle(spec)))
+    return per_row * rows * groups_of(spec, rows, H, cache) * min(phases, len(cycle(spec)))
 
 
 def _cursors(spec: KernelSpec, P: int, phase: int, device: torch.device) -> torch.Tensor:

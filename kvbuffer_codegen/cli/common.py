@@ -160,6 +160,16 @@ def specs_of(
         raise CommandError(str(error)) from None
 
 
+def points_of(shape: Shape, batches: Sequence[int]) -> list[Any]:
+    """Every size that kernels of ``shape`` are timed at. Raises :class:`CommandError`."""
+    from kvbuffer_codegen.autotune import search
+
+    try:
+        return search.points_of(shape.shards, batches)
+    except ValueError as error:
+        raise CommandError(str(error)) from None
+
+
 def target_of(name: str | None, *others: str) -> Any:
     """The target called ``name``; by default that of the first GPU, or ``cpu`` where there is none. ``others`` are
     accepted too, by who calls.

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from kvbuffer_codegen.cli import tune_bundle, tune_logs, tune_plan
 from kvbuffer_codegen.cli.common import (
     DONE,
     FAILED,
     CommandError,
+    Shape,
     add_kernel_arguments,
     numbers,
     one_line,
@@ -24,6 +27,9 @@ from kvbuffer_codegen.cli.common import (
 )
 from kvbuffer_codegen.cli.progress import progress
 from kvbuffer_codegen.ir.forms import BUILT, USUAL
+
+if TYPE_CHECKING:
+    from kvbuffer_codegen.autotune.tune import Report
 
 HELP = "search for the fastest kernels on this machine; writes artifacts, choices and a log"
 COLUMNS = (
@@ -42,15 +48,14 @@ COLUMNS = (
     "of read",
     "schedule",
 )
-#: What --dry-run expects: seconds a build, seconds a check or a timing takes beside the passes it makes, share of the
-#: plain read that an average candidate reaches.
-BUILD_S, JOB_S, SHARE = {"cpu": 1.5, "cuda": 4.0}, 0.1, 0.4
-GPU_READ = 3e12  #: bytes a second, where a GPU's plan is made on a machine without one
+DEFAULT_BATCHES = {"cpu": (4,), "cuda": (1, 8, 32, 128)}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_kernel_arguments(parser, BUILT, USUAL, several=True)
-    parser.add_argument("--batch", type=numbers, default=(4,), help="batch sizes that are timed, as 1,4,16 (default 4)")
+    parser.add_argument(
+        "--batch", type=numbers, help="batch sizes that are timed, as 1,4,16 (default: 4 on a CPU, 1,8,32,128 on a GPU)"
+    )
     parser.add_argument("--budget", type=seconds, help="stop in time: 90s, 20m, 2h (default: a minute a search)")
     parser.add_argument(
         "--candidates", type=positive, metavar="N", help="try at most N schedules a search (default: all)"
@@ -59,9 +64,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, help="folder of artifacts and index (default: the user's cache)")
     parser.add_argument("--logs", type=Path, help="folder of tuning logs (default: the user's cache)")
     parser.add_argument("--fresh", action="store_true", help="measure again what the logs have")
-    parser.add_argument(
+    add_modes(parser)
+
+
+def add_modes(parser: argparse.ArgumentParser) -> None:
+    modes = parser.add_argument_group("instead of tuning here and now").add_mutually_exclusive_group()
+    modes.add_argument(
         "--dry-run", action="store_true", help="only say what would be built and timed, and how long it takes"
     )
+    modes.add_argument(
+        "--build-only", action="store_true", help="write candidates into --out, a bundle that another machine measures"
+    )
+    modes.add_argument("--measure", type=Path, metavar="DIR", help="check and time a bundle here; needs no compiler")
+    modes.add_argument(
+        "--from-logs", type=Path, metavar="LOG", nargs="+", help="build what tuning logs choose; needs no GPU"
+    )
+    parser.set_defaults(defaults={action.dest: action.default for action in parser._actions})
+
+
+#: Arguments that a mode takes beside its own, its others being said by the bundle or the logs.
+TAKES = {
+    "measure": ("recurrence", "budget", "out", "logs", "fresh"),
+    "from_logs": ("recurrence", "target", "workers", "out"),
+}
 
 
 def seconds(text: str) -> float:
@@ -72,13 +97,32 @@ def seconds(text: str) -> float:
 
 
 def run(args: argparse.Namespace) -> int:
+    for mode, takes in TAKES.items():
+        if getattr(args, mode):
+            refuse_others(args, mode, takes)
+            return tune_logs.run(args) if mode == "from_logs" else tune_bundle.measure(args)
     shape = shape_of(args, args.recurrence)
-    specs_of(shape, args.form, args.buffer, args.window, args.kv_only)
+    specs = specs_of(shape, args.form, args.buffer, args.window, args.kv_only)
     target = target_of(args.target)
+    args.batch = args.batch or DEFAULT_BATCHES[target.kind]
     if args.dry_run:
-        return _dry_run(args, shape, target)
+        return tune_plan.run(args, shape, specs, target)
+    if args.build_only:
+        return tune_bundle.build(args, shape, specs, target)
+    return _tune(args, shape, target)
+
+
+def refuse_others(args: argparse.Namespace, mode: str, takes: Sequence[str]) -> None:
+    """Raises :class:`CommandError` for an argument that means nothing in ``mode``."""
+    for name, default in args.defaults.items():
+        if name not in (*takes, mode, "help", "json") and getattr(args, name, default) != default:
+            option, accepted = name.replace("_", "-"), ", ".join(f"--{t}" for t in takes if t != "recurrence")
+            raise CommandError(f"--{option} means nothing with --{mode.replace('_', '-')}; accepted: NAME, {accepted}")
+
+
+def _tune(args: argparse.Namespace, shape: Shape, target: Any) -> int:
     from kvbuffer_codegen.autotune.logs import LogError
-    from kvbuffer_codegen.autotune.tune import fastest_forms, tune
+    from kvbuffer_codegen.autotune.tune import tune
     from kvbuffer_codegen.autotune.worker import WorkerError
     from kvbuffer_codegen.compiler.toolchain import MissingCompiler
 
@@ -109,6 +153,13 @@ def run(args: argparse.Namespace) -> int:
             )
         except (LogError, MissingCompiler, WorkerError) as error:
             raise CommandError(one_line(error), FAILED) from None
+    return print_report(args, found)
+
+
+def print_report(args: argparse.Namespace, found: Report) -> int:
+    """What a run found; returns the exit code."""
+    from kvbuffer_codegen.autotune.tune import fastest_forms
+
     if args.json:
         print_json({**found.to_dict(), "forms": fastest_forms(found)})
     else:
@@ -136,34 +187,3 @@ def _row(o: dict[str, Any]) -> dict[str, Any]:
         "of read": f"{o['roofline']:.0%}",
         "schedule": f"{schedule}{' (default)' if o['default'] else ''}",
     }
-
-
-def _dry_run(args: argparse.Namespace, shape: Any, target: Any) -> int:
-    import torch
-
-    from kvbuffer_codegen.autotune.tune import plan, points_of
-    from kvbuffer_codegen.autotune.workload import read_bandwidth, units
-
-    here = target.kind == "cpu" or torch.cuda.is_available()
-    device = torch.device(target.kind if here else "cpu")
-    specs = specs_of(shape, args.form, args.buffer, args.window, args.kv_only)
-    made = plan(specs, points_of(shape.shards, args.batch), target, device, args.candidates)
-    building = made.binaries * BUILD_S[target.kind] / (args.workers or units(torch.device("cpu")))
-    read = read_bandwidth(device) if here else GPU_READ
-    on_device = (made.binaries + made.timings) * JOB_S + made.bytes / (SHARE * read)
-    found = {
-        "target": target.name,
-        "searches": len(specs),
-        "sizes": len(made.points),
-        "binaries": made.binaries,
-        "timings": made.timings,
-        "building_s": round(building),
-        "device_s": round(on_device),
-    }
-    if args.json:
-        print_json(found)
-    else:
-        print(f"{len(specs)} searches at {len(made.points)} sizes for {target.name}:")
-        print(f"{made.binaries} binaries, {made.timings} timings;")
-        print(f"about {building:.0f} s of building and {on_device:.0f} s on the device")
-    return DONE
