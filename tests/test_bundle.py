@@ -39,7 +39,7 @@ class Blocked:
     def find_spec(self, name, path=None, target=None):
         if name.split(".")[0] in ("tilelang", "tvm", "triton", "transformers", "rich", "ray"):
             raise ImportError(f"{name} is blocked")
-        if name.startswith("kvbuffer_codegen.compiler"):
+        if name.startswith("kvbuffer_codegen.compiler."):  # whose sources are hashed
             raise ImportError(f"{name} is blocked")
 sys.meta_path.insert(0, Blocked())
 """
