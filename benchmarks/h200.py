@@ -261,7 +261,7 @@ def kv_only_times(kernel: Any, spec: Any, workload: Any, H: int, device: Any, re
 
     calls = workload.calls[:1]
     cursors = calls[0][0][[a.name for a in signature(spec)].index("cursors")]
-    cursors[KV_ONLY] = 1
+    cursors[KV_ONLY], cursors[COUNT] = 1, 0
     clock = timer(kernel, replace(workload, calls=calls), 1, device)
     HV, rows = H * spec.ratio, []
     for context in (n for n in CONTEXTS if n <= spec.kv_only):

@@ -13,9 +13,12 @@ matplotlib is installed, peers.png and peers-over-ours.png. Exit code 1 where a 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import json
+import math
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -157,7 +160,9 @@ def measure_ours(wanted: Sequence[Asked], cursor_folders: Sequence[Path], args: 
     folders = list(dict.fromkeys([*(a.folder for a in wanted if a.folder), *cursor_folders]))
     deadline = time.time() + args.seconds
     tasks = [[(stage, folder) for folder in folders] for stage in ("check", "time")]
-    answered = h200.share(tasks[0], args.device, args.out, deadline, args.jobs, args.batches) if folders else []
+    answered = [{"stage": "check", "folder": str(folder), "reason": ""} for folder in folders]
+    if folders and not args.unchecked:
+        answered = h200.share(tasks[0], args.device, args.out, deadline, args.jobs, args.batches)
     answered += h200.share(tasks[1], args.device, args.out, deadline, 1, args.batches) if folders else []
     kernels = h200.report(folders, answered)
     reads = [k["time"]["read_bytes_per_s"] for k in kernels if "read_bytes_per_s" in k["time"]]
@@ -168,41 +173,58 @@ def measure_ours(wanted: Sequence[Asked], cursor_folders: Sequence[Path], args: 
 
 
 def families(args: argparse.Namespace) -> list[Family]:
-    """The processes that peers run in; the commands end with the log's place, which :func:`measure_peers` fills."""
-    batches = ",".join(map(str, args.batches))
-    common = ["--batches", batches, "--budget-s", str(args.family_seconds)]
+    """The processes that peers run in: what the cases ask for. The word LOG stands for a file (:func:`supervise`)."""
+    common = ["--batches", ",".join(map(str, args.batches)), "--budget-s", str(args.family_seconds)]
     found = []
     if args.peers:
-        script = str(args.peers / "bench_peers.py")
-        for what, state in (
-            ("decode", "fp32,bf16"),
-            ("replay", "fp32,bf16"),
-            ("verify", "fp32,bf16"),
-            ("kda", "fp32"),
-            ("mamba2", "fp32"),
+        command = [args.peers_python, str(CHILD), str(args.peers / "bench_peers.py"), "LOG", *common]
+        for what, state, drafts in (
+            ("decode", "fp32,bf16", "4"),
+            ("replay", "fp32,bf16", "4"),
+            ("verify", "fp32", "2,4,8"),
+            ("verify", "bf16", "4"),
+            ("kda", "fp32", "4"),
+            ("mamba2", "fp32", "4"),
         ):
-            command = [args.peers_python, str(CHILD), script, "LOG", "--what", what, "--state", state, *common]
-            found.append(Family(f"Triton {what}", command))
+            flags = ["--what", what, "--state", state, "--draft", drafts]
+            found.append(Family(f"Triton {what} {state}", [*command, *flags]))
     if args.flashinfer:
-        script, libraries = str(args.flashinfer / "bench_flashinfer.py"), args.out / "flashinfer-libraries"
-        places = [libraries, libraries / "nvidia_cutlass_dsl" / "dsl_packages", args.flashinfer / "fi", args.peers]
-        environment = {"PYTHONPATH": os.pathsep.join(map(str, filter(None, places))), "PEERS": str(args.peers)}
-        command = [args.flashinfer_python, str(CHILD), script, "LOG", "--what", "decode,verify", *common]
-        found.append(Family("FlashInfer", command, environment))
+        places = [
+            args.libraries,
+            args.libraries / "nvidia_cutlass_dsl" / "dsl_packages",
+            args.flashinfer / "fi",
+            args.peers,
+        ]
+        environment = {"PYTHONPATH": os.pathsep.join(map(str, places)), "PEERS": str(args.peers)}
+        command = [args.flashinfer_python, str(CHILD), str(args.flashinfer / "bench_flashinfer.py"), "LOG", *common]
+        for what, state, drafts in (("decode", "fp32,bf16", "4"), ("verify", "fp32", "2,4,8"), ("verify", "bf16", "4")):
+            flags = ["--what", what, "--state", state, "--draft", drafts]
+            found.append(Family(f"FlashInfer {what} {state}", [*command, *flags], environment))
     return found
 
 
-def measure_peers(found: Sequence[Family], out: Path, seconds: float, silence: float = SILENCE_S) -> dict[str, Any]:
-    """Every family's rows and failures; what goes wrong in one stays there."""
+def measure_peers(
+    found: Sequence[Family],
+    out: Path,
+    seconds: float,
+    silence: float = SILENCE_S,
+    deadline: float = math.inf,
+    keep: Callable[[Mapping[str, Any]], None] = lambda run: None,
+) -> dict[str, Any]:
+    """Every family's rows and failures; what goes wrong in one stays there. ``seconds``: for each; ``deadline``
+    (``time.monotonic``): for all. ``keep`` is called with what there is after each."""
     run: dict[str, Any] = {"peers": [], "failures": [], "families": []}
     for family in found:
         begin = time.monotonic()
-        log = out / f"progress-{family.name.lower().replace(' ', '-')}.jsonl"
-        reason = supervise(family, log, begin + seconds, silence)
-        rows, failures = read_progress(h200.answers(log))
-        run["peers"] += rows
-        run["failures"] += failures
+        log = out / f"progress-{re.sub('[^a-z0-9]+', '-', family.name.lower())}.jsonl"
+        reason = "no time was left"
+        if begin < deadline:
+            reason = supervise(family, log, min(begin + seconds, deadline), silence)
+            rows, failures = read_progress(h200.answers(log))
+            run["peers"] += rows
+            run["failures"] += failures
         run["families"].append({"name": family.name, "seconds": round(time.monotonic() - begin, 1), "reason": reason})
+        keep(run)
     return run
 
 
@@ -268,7 +290,7 @@ def show(run: Mapping[str, Any], out: Path) -> None:
 
 
 def plan(wanted: Sequence[Asked], found: Sequence[Family]) -> None:
-    """What would run."""
+    """Print what would run."""
     for a in wanted:
         print(f"ours  {a.case.name}, B = {a.batch}: {a.form} L={a.buffer} {a.folder.name if a.folder else a.reason}")
     for family in found:
@@ -289,6 +311,8 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--batches", type=h200.numbers, default=h200.BATCHES, help="batch sizes, as 1,8,32,128")
     parser.add_argument("--seconds", type=float, default=400, help="no timing of ours starts later than this")
     parser.add_argument("--family-seconds", type=float, default=240, help="time of each family of peers")
+    parser.add_argument("--budget", type=float, default=3600, help="seconds of all; families without time are left out")
+    parser.add_argument("--unchecked", action="store_true", help="time ours without the check; the table says so")
     parser.add_argument("--jobs", type=int, default=8, help="processes that check ours side by side")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--dry-run", action="store_true", help="only say what would run")
@@ -308,6 +332,7 @@ def main() -> int:
         parser.error("--flashinfer needs --peers DIR: the cases are bench_peers.py's")
     h200.importable()
     args.out = args.out.resolve()
+    args.libraries = Path(tempfile.gettempdir()) / f"flashinfer-libraries-{os.getpid()}"
     args.out.mkdir(parents=True, exist_ok=True)
     if args.show:
         show(json.loads(args.show.read_text()), args.out)
@@ -323,15 +348,23 @@ def main() -> int:
     find, pick = shipped(args.device, strict=not args.artifacts)
     wanted = asked(CASES, args.batches, find, pick)
     begin, date = time.time(), datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    cursor_folders = [find(form=form, batch=1) for form in ("advance", "commit")]
-    run = {"schema": SCHEMA, **h200.machine(args.device), "date": date}
+    cursor_folders = []
+    for form in ("advance", "commit"):
+        with contextlib.suppress(LookupError):  # then the kernels that need it say so
+            cursor_folders.append(find(form=form, batch=1))
+    run = {"schema": SCHEMA, **h200.machine(args.device), "date": date, "checked": not args.unchecked}
     run |= measure_ours(wanted, cursor_folders, args)
+
+    def keep(measured: Mapping[str, Any]) -> None:
+        kept = {**run, **measured, "seconds": round(time.time() - begin, 1)}
+        (args.out / "peers.json").write_text(json.dumps(kept, indent=1) + "\n")
+
     if args.flashinfer:
-        unpack = [args.flashinfer_python, str(args.flashinfer / "unpack.py"), str(args.out / "flashinfer-libraries")]
+        unpack = [args.flashinfer_python, str(args.flashinfer / "unpack.py"), str(args.libraries)]
         subprocess.run(unpack, check=False)  # without them the family says what is missing
-    run |= measure_peers(found, args.out, args.family_seconds)
-    run["seconds"] = round(time.time() - begin, 1)
-    (args.out / "peers.json").write_text(json.dumps(run, indent=1) + "\n")
+    deadline = time.monotonic() + args.budget - (time.time() - begin)
+    run |= measure_peers(found, args.out, args.family_seconds, deadline=deadline, keep=keep)
+    keep(run)
     show(run, args.out)
     return 1 if any(k["check"]["reason"] for k in run["kernels"]) else 0
 

@@ -13,9 +13,12 @@ from typing import Any
 
 import peer_kit
 import pytest
+import torch
 
+from kvbuffer_codegen.autotune.workload import make_workload
 from kvbuffer_codegen.ir.forms import KernelSpec
 from kvbuffer_codegen.ir.recurrences import gated_delta_rule, kda
+from kvbuffer_codegen.ir.signature import COUNT, KV_ONLY, signature
 from kvbuffer_codegen.report import peers
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
@@ -222,6 +225,24 @@ def test_layers_that_h200_times_have_their_models_heads() -> None:
     assert h200.key_heads(SimpleNamespace(recurrence=None)) == h200.KEY_HEADS
 
 
+def test_kv_only_calls_meet_rows_of_one_context_and_no_state() -> None:
+    spec = KernelSpec("decode", gated_delta_rule.normal_form, 16, 16, 2, buffer=4, kv_only=8)
+    workload = make_workload(spec, gated_delta_rule, 3, 2, torch.device("cpu"))
+    at = [a.name for a in signature(spec)].index("cursors")
+    met: list[int] = []
+
+    def called(*call: Any) -> None:
+        cursors = call[at][:, :-1]
+        assert bool((cursors[KV_ONLY] == 1).all())
+        met.extend(set(cursors[COUNT].tolist()))
+
+    rows = h200.kv_only_times(called, spec, workload, 2, torch.device("cpu"), 1e9)
+    assert [(r["batch"], r["context"]) for r in rows] == [(3, 1), (3, 8)]
+    assert set(met) == {0, 7}
+    record, io = 4 * 16 * 4 + 2 * 16 * 4 + 4 * 4, (2 * 2 * 16 + 2 * 4 * 16 + 2 * 4) * 4
+    assert [r["bytes"] for r in rows] == [3 * (io + record), 3 * (io + 8 * record)]
+
+
 def test_lines_kept_have_every_sample_and_contexts_apart() -> None:
     """The tuner's choice and the dispatcher's evidence must not take a kv_only time for a cycle's."""
     run = {"date": "d", "device": "G", "capability": "9.0"}
@@ -283,6 +304,20 @@ def test_a_family_ends_with_its_time(folder: Path) -> None:
     assert {p["name"] for p in run["peers"]} <= {"fla fused_recurrent", "sglang packed decode"}
 
 
+def test_what_was_measured_is_kept_and_families_without_time_are_left_out(folder: Path) -> None:
+    kept: list[int] = []
+    late = bench.measure_peers(
+        [family(folder)], folder, 30, deadline=time.monotonic() - 1, keep=lambda run: kept.append(len(run["families"]))
+    )
+    assert (late["peers"], late["families"][0]["reason"], kept) == ([], "no time was left", [1])
+
+
+def test_a_run_without_checks_says_so() -> None:
+    sentence = "Ours were not checked against the oracle in this run."
+    assert sentence in peers.text(peer_kit.run() | {"checked": False})
+    assert sentence not in peers.text(peer_kit.run() | {"checked": True})
+
+
 def test_a_family_that_cannot_start_says_why_and_the_next_one_runs(folder: Path) -> None:
     (folder / "bench_flashinfer.py").write_text("import library_that_is_not_there")
     command = [sys.executable, str(bench.CHILD), str(folder / "bench_flashinfer.py"), "LOG"]
@@ -315,7 +350,7 @@ def test_a_dry_run_says_what_would_run_and_starts_nothing(folder: Path) -> None:
     (folder / "bench_flashinfer.py").write_text("")
     done = command("--peers", str(folder), "--flashinfer", str(folder), "--out", str(folder / "out"), "--dry-run")
     assert done.returncode == 0, done.stderr
-    assert "peers Triton verify:" in done.stdout
+    assert "peers Triton verify fp32:" in done.stdout
     assert f"PEERS={folder}" in done.stdout
     assert "ours  decode fp32, B = 128: decode L=16" in done.stdout
     assert list((folder / "out").iterdir()) == []

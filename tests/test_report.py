@@ -119,15 +119,23 @@ def test_crossover_says_where_decode_overtakes_step() -> None:
     assert [p.title for p in found.panels] == ["B = 1", "B = 8", "B = 32", "against the batch"]
 
 
+def test_what_different_runs_took_is_not_compared() -> None:
+    lines = [line("decode", run="1", us=[5.0]), line("step", run="2", us=[4.0])]
+    assert not [note for note in figures(lines)["crossover-float32"].notes if "faster than step" in note]
+
+
 def test_kv_only_timings_are_a_curve_of_their_own_and_change_no_other() -> None:
     C = {"kv_only": 64}
-    cycle = line(key=C, us=[13.0])
-    contexts = [line(key=C, us=[us], stage="kv_only", context=n) for n, us in ((1, 3.0), (32, 4.0), (64, 6.0))]
-    found = figures([cycle, *contexts])
+    cycle = line(key=C, us=[13.0], run="1")
+    plain = line(us=[10.0], run="1")
+    contexts = [line(key=C, us=[us], run="1", stage="kv_only", context=n) for n, us in ((1, 3.0), (33, 4.0), (65, 6.0))]
+    found = figures([cycle, plain, *contexts])
+    notes = found["crossover-float32"].notes
     (kv_only,) = [c for c in curves(found["crossover-float32"], MEASURED) if c.label == "kv_only"]
-    assert [p[:2] for p in kv_only.points] == [(1, 3.0), (32, 4.0), (64, 6.0)]
-    assert not any("kv_only calls were not timed" in note for note in found["crossover-float32"].notes)
-    assert [p[:2] for p in curves(found["latency"], MEASURED)[0].points] == [(16, 13.0)]
+    assert [p[:2] for p in kv_only.points] == [(1, 3.0), (33, 4.0), (65, 6.0)]
+    assert "kv_only at B = 8, mean over contexts 1 to 65: 4.25 us, 0.42 of decode, L = 16." in notes
+    assert not any("kv_only calls were not timed" in note for note in notes)
+    assert [c.points[0][:2] for c in curves(found["latency"], MEASURED)] == [(16, 10.0), (16, 13.0)]
 
 
 def test_a_short_context_moves_its_records_and_no_state() -> None:

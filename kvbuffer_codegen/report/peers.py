@@ -2,7 +2,7 @@
 
 A *run* is what ``benchmarks/peers.py`` measures, a JSON object:
 
-    schema 1; device, driver, torch, date; read_bytes_per_s (plain read in the same run)
+    schema 1; device, driver, torch, date; read_bytes_per_s (plain read in the same run); checked (were ours, before)
     ours      [{case, batch, form, buffer, kernel (a folder; None: nothing ships), us, fastest_us, slowest_us, bytes,
               floor_us, cursors_us, layers}]; where nothing was timed a reason in place of the times
     peers     [{name, B, state, T, us, us_min, us_max, layers, note}]: microseconds for one layer of one step
@@ -233,8 +233,9 @@ def _facts(run: Mapping[str, Any]) -> list[str]:
 
 
 def _ends(run: Mapping[str, Any]) -> list[str]:
-    """What was not measured, and why."""
-    ends = [f"{family['name']}: {family['reason']}" for family in run["families"] if family["reason"]]
+    """What was not measured or checked, and why."""
+    ends = [] if run.get("checked", True) else ["Ours were not checked against the oracle in this run."]
+    ends += [f"{family['name']}: {family['reason']}" for family in run["families"] if family["reason"]]
     missing = unserved(run)
     return ends + ([f"Nothing of ours ships for: {'; '.join(missing)}."] if missing else [])
 

@@ -6,8 +6,9 @@ bandwidth that was measured beside the timings: no kernel can be faster.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from kvbuffer_codegen.ir import cost
@@ -172,7 +173,7 @@ def crossover(found: Sequence[Timing], state: str) -> Figure:
     notes = [f"No {form} kernel was timed to the end." for form in missing]
     if tokens and not any(t.context is not None for t in tokens):
         notes.append("kv_only calls were not timed: their curve is the cost model's alone.")
-    return Figure(name, title, "us a call, one layer", tuple(panels), (*notes, *_crossings(cycles)), log=True)
+    return Figure(name, title, "us a call, one layer", tuple(panels), (*notes, *_crossings(tokens)), log=True)
 
 
 def _cycles(here: Iterable[Timing]) -> list[tuple[str, list[Timing]]]:
@@ -229,18 +230,32 @@ def _kv_only_us(decode: Timing, context: int) -> float:
     return decode.rows * moved / decode.read * 1e6
 
 
-def _crossings(cycles: Sequence[Timing]) -> list[str]:
-    """Where decode overtakes step, by what was measured."""
-    by_label = dict(_cycles(cycles))
-    steps = {rows: min(t.us for t in here) for rows, here in _by_rows(by_label.pop("step", []))}
+def _crossings(found: Sequence[Timing]) -> list[str]:
+    """Where decode overtakes step, and what kv_only is worth, by what was measured in one run."""
+    by_label = dict(_cycles(found))
+    steps = {(t.rows, t.run): t for t in by_label.pop("step", [])}
     notes = []
     for label, same in by_label.items():
-        both = [t for t in same if t.rows in steps]
-        faster = [t.rows for t in both if t.us < steps[t.rows]]
+        both = [t for t in same if (t.rows, t.run) in steps]
+        faster = [str(t.rows) for t in both if t.us < steps[t.rows, t.run].us]
         if both:
-            where = f"at B = {', '.join(map(str, faster))}" if faster else "nowhere"
+            where = f"at B = {', '.join(faster)}" if faster else "nowhere"
             notes.append(f"{label}: faster than step {where}, of B = {', '.join(str(t.rows) for t in both)}.")
+        for t in same:
+            contexts = {c.context: c.us for c in found if c.context and (c.rows, c.run) == (t.rows, t.run)}
+            if len(contexts) > 1:
+                mean, span = _mean(contexts), f"{min(contexts)} to {max(contexts)}"
+                notes.append(
+                    f"kv_only at B = {t.rows}, mean over contexts {span}: {mean:.2f} us, {mean / t.us:.2f} of {label}."
+                )
     return notes
+
+
+def _mean(values: Mapping[int, float]) -> float:
+    """Of what is given at some places, over all places between: straight lines join them."""
+    at = sorted(values)
+    parts = [(values[a] + values[b]) / 2 * (b - a) for a, b in itertools.pairwise(at)]
+    return sum(parts) / (at[-1] - at[0])
 
 
 # --- shares
