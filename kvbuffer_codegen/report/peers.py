@@ -193,6 +193,9 @@ def cells_of_table(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[l
             line += [f"{ours['us']:.2f} ({ours['spread']:.1%})", f"{ours['share']:.0%}"]
         else:
             line += [noted("-", f"ours: {ours['reason']}"), "-"]
+        ratio = f"{row['ratio']:.3f} ({row['noise']:.1%})" if "ratio" in row else "-"
+        slower = " !" if row.get("ratio", 0) > 1 + row.get("noise", 0) else ""
+        line += [ratio + slower, row.get("best", "-")]
         for column in columns:
             cell = cells.get(column)
             if cell is None:
@@ -201,9 +204,7 @@ def cells_of_table(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[l
                 line.append(f"{cell['us']:.2f} ({cell['spread']:.1%})")
             else:
                 line.append(noted("crashed", f"{cell['name']}: {cell['reason']}"))
-        ratio = f"{row['ratio']:.3f} ({row['noise']:.1%})" if "ratio" in row else "-"
-        slower = " !" if row.get("ratio", 0) > 1 + row.get("noise", 0) else ""
-        lines.append([*line, row.get("best", "-"), ratio + slower])
+        lines.append(line)
     return header, lines, [f"[{number}] {reason}" for reason, number in notes.items()]
 
 
@@ -249,7 +250,7 @@ def figures(run: Mapping[str, Any]) -> tuple[Figure, Figure]:
     notes = [] if rows else ["Nothing of ours was timed in this run."]
     taken = [_panel(case.name, [row for row in rows if row["case"] == case.name], False) for case in CASES]
     over = [_panel(case.name, [row for row in rows if row["case"] == case.name], True) for case in CASES]
-    texts = ("Beside other projects' kernels", "us, one layer of one step"), ("Times over ours", "time / time of ours")
+    texts = ("Latency", "us, one layer of one step"), ("Times over ours", "time / time of ours")
     return (
         Figure("peers", *texts[0], tuple(p for p in taken if p.curves), tuple(notes), log=True),
         Figure("peers-over-ours", *texts[1], tuple(p for p in over if p.curves), log=True),
@@ -278,5 +279,5 @@ def section(run: Mapping[str, Any]) -> Section:
     """Of the report's page."""
     header, cells, notes = cells_of_table(table(run))
     facts = (*_facts(run), *EXPLAINED, *notes, *_ends(run))
-    title = "Beside other projects' kernels, in one run"
+    title = f"Beside other projects' kernels, in one run: {run['device']}, {run['date']}"
     return Section("peers", title, facts, figures(run), tuple(header), tuple(map(tuple, cells)))
