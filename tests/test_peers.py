@@ -146,6 +146,18 @@ def test_slower_than_the_best_beyond_the_spread_is_marked() -> None:
     assert "!" not in lines["decode fp32", "128"]
 
 
+def test_cells_stand_below_their_header() -> None:
+    header, cells, _ = peers.cells_of_table(peers.table(peer_kit.run()))
+    (decode,) = [dict(zip(header, line, strict=True)) for line in cells if line[:2] == ["decode fp32", "128"]]
+    assert (decode["ours us"], decode["floor"], decode["best"]) == ("87.40 (1.0%)", "83%", "ReplaySSM")
+    assert (decode["ours/best"], decode["ReplaySSM"], decode["FLA"]) == (
+        "0.867 (3.0%)",
+        "100.80 (2.0%)",
+        "132.80 (2.0%)",
+    )
+    assert decode["raw fold"] == "-"
+
+
 def test_pictures_relate_every_peer_to_ours() -> None:
     taken, over = peers.figures(peer_kit.run())
     assert [p.title for p in over.panels] == ["decode fp32", "step fp32", "verify T=4 fp32", "decode fp16"]

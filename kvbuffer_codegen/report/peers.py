@@ -179,7 +179,7 @@ def columns_of(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 def cells_of_table(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]], list[str]]:
     """(header, cells, footnotes) of the table, as text."""
     columns = columns_of(rows)
-    header = ["case", "B", "ours us", "floor", *columns, "best", "ours/best"]
+    header = ["case", "B", "ours us", "floor", "ours/best", "best", *columns]
     notes: dict[str, int] = {}
 
     def noted(word: str, reason: str) -> str:
