@@ -387,10 +387,11 @@ class Cell:
         return self.state(line, x) * self.checkpoint(k=k) * self.checkpoint(v=v)
 
     def with_gathered(self, value: Any, group: Any, line: Any, x: Any) -> Any:
-        """``value`` plus what one group of gathered records adds to a state element, one product after another."""
+        """``value`` plus what one group of gathered records adds to a state element: the group's own sum first, which
+        is smaller and so rounds less."""
         v, k = self.channels(line, x)
         records = [group * TOGETHER + i for i in range(TOGETHER)]
-        return _sum([value, *(w.records_left[j, v] * w.records_right[j, k] for j in records for w in self.writes)])
+        return value + _sum(w.records_left[j, v] * w.records_right[j, k] for j in records for w in self.writes)
 
     def token_decay(self, line: Any, x: Any) -> Any:
         """The decay of a state element by the one token of a step."""
