@@ -18,7 +18,7 @@ from inventions import INVENTIONS
 from test_random_recurrences import RELAXED, specs
 from triton_kit import called, interpreted, interpreter, kernel_of, spec_of
 
-from kvbuffer_codegen import checking
+from kvbuffer_codegen import checking, covering
 from kvbuffer_codegen.autotune.cases import Case
 from kvbuffer_codegen.ir import portable
 from kvbuffer_codegen.ir.forms import SCALED, KernelSpec, cursor_spec
@@ -126,6 +126,22 @@ def test_every_recurrence(run: Any, one: Any, form: str) -> None:
     run(spec_of(form, one, kv_only=6))
     run(spec_of(form, one, io="float32", state="float16", layout="KV"))
     run(spec_of(form, one, io="float16", K=32, V=64, buffer=7, ratio=1), seed=1)
+
+
+COVERED = [
+    spec
+    for spec in map(covering.spec_of, covering.fixed_set())
+    if spec.form in FORMS and not spec.tree and not spec.scaled and not spec.stochastic
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spec", COVERED, ids=lambda s: s.name)
+def test_the_covering_set(run: Any, spec: KernelSpec) -> None:
+    """What of the fixed covering set portable kernels offer, at its real sizes."""
+    run(spec)
+    for arch in (80, 90, 100):
+        assert compiled(spec, arch)[0].asm["cubin"][:4] == b"\x7fELF"
 
 
 @recurrence
