@@ -83,7 +83,7 @@ def test_share_of_the_floor() -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "name", "at", "length"), [("decode", "latency", 16, 64), ("verify", "windows", 4, 16)]
+    ("form", "name", "at", "length"), [("decode", "latency", 16, 64), ("verify", "windows-float32", 4, 16)]
 )
 def test_the_models_curve_is_the_floor_of_what_was_timed(form: str, name: str, at: int, length: int) -> None:
     """The log's bytes come from the timed workload, row by row; the curve from ir.cost, over a cycle."""
@@ -114,7 +114,7 @@ def test_crossover_says_where_decode_overtakes_step() -> None:
     lines = [line("decode", rows=B, us=[us]) for B, us in ((1, 5.0), (8, 11.0), (32, 28.0))]
     lines += [line("step", rows=B, us=[us]) for B, us in ((1, 4.0), (8, 12.0), (32, 38.0))]
     found = figures(lines)["crossover-float32"]
-    assert "decode, L = 16: faster than step at B = 8, 32, of B = 1, 8, 32." in found.notes
+    assert "decode, L = 16: faster than step from B = 8 on, of B = 1, 8, 32." in found.notes
     assert "kv_only calls were not timed: their curve is the cost model's alone." in found.notes
     assert [p.title for p in found.panels] == ["B = 1", "B = 8", "B = 32", "against the batch"]
 
@@ -145,6 +145,12 @@ def test_a_short_context_moves_its_records_and_no_state() -> None:
     (model,) = [c for c in curves(figures([line(rows=1)])["crossover-float32"], MODEL) if "kv_only" in c.label]
     for n, us in ((1, record + io), (9, 9 * record + io)):
         assert model.points[n - 1] == pytest.approx((n, us / decode.read * 1e6))
+
+
+def test_windows_longer_than_the_buffer_have_no_model() -> None:
+    """Where every window folds, ir.cost's cycle has no fold."""
+    (model,) = curves(figures([line("verify", key={"buffer": 8})])["windows-float32"], MODEL)
+    assert [p[0] for p in model.points] == list(range(1, 9))
 
 
 def test_what_is_missing_is_said() -> None:

@@ -30,8 +30,10 @@ def sections(found: Sequence[Timing]) -> list[Section]:
 
 def _section(layer: Layer, own: list[Timing], found: Sequence[Timing]) -> Section:
     cycles = [t for t in own if t.context is None]
+    verified = list(dict.fromkeys(t.numbers for t in cycles if t.form == "verify"))
     states = list(dict.fromkeys(t.numbers for t in own if t.form in ("decode", "step")))
-    figures: list[Figure | Grid] = [latency(cycles), windows(cycles)]
+    figures: list[Figure | Grid] = [latency(cycles)]
+    figures += [windows([t for t in cycles if t.numbers == state], state) for state in verified] or [windows([], "")]
     figures += [crossover([t for t in own if t.numbers == state], state) for state in states] or [crossover([], "")]
     figures.append(shares(cycles))
     launches = [t for t in found if t.layer.device == layer.device and not t.layer.recurrence_hash]
@@ -79,20 +81,27 @@ def latency(found: Sequence[Timing]) -> Figure:
     return Figure("latency", "Decode: latency against buffer length", "us a call, one layer", tuple(panels), notes)
 
 
-def windows(found: Sequence[Timing]) -> Figure:
-    """Verify against T; ceil(0.7 T) tokens of each window are accepted."""
+def windows(found: Sequence[Timing], state: str) -> Figure:
+    """Verify against T; ceil(0.7 T) tokens of each window are accepted. The model's curve ends at T = L."""
     verifies = [t for t in found if t.form == "verify"]
 
     def predicted(t: Timing) -> list[tuple[float, ...]]:
         spec = t.spec(kv_only=0, tree=False)
-        return _curve(t, range(1, MOST_TOKENS + 1), lambda T: replace(spec, window=T)) if spec else []
+        longest = min(t.buffer, MOST_TOKENS)
+        return _curve(t, range(1, longest + 1), lambda T: replace(spec, window=T)) if spec else []
 
     panels = [
         Panel(f"B = {rows}", "window T (tokens)", tuple(_swept(here, lambda t: t.window, _verified, predicted)))
         for rows, here in _by_rows(verifies)
     ]
     notes = _lacking(verifies, "verify", [t.window for t in verifies], "window")
-    return Figure("windows", "Verify: latency against window", "us a call, one layer", tuple(panels), notes)
+    name, title = _of_state("windows", "Verify: latency against window", state)
+    return Figure(name, title, "us a call, one layer", tuple(panels), notes)
+
+
+def _of_state(name: str, title: str, state: str) -> tuple[str, str]:
+    """(name, title) of a figure of its own for one kind of state."""
+    return ("-".join([name, *state.replace(",", "").split()]), f"{title} ({state} state)" if state else title)
 
 
 def _decoded(t: Timing) -> str:
@@ -116,7 +125,8 @@ def _swept(
 ) -> list[Curve]:
     """A curve of what was measured for each label, and one of the model for all that it predicts the same for."""
     curves: list[Curve] = []
-    for name in dict.fromkeys(map(label, here)):
+    ordered = sorted(here, key=lambda t: (t.numbers, t.buffer if t.window else 0, t.kv_only))
+    for name in dict.fromkeys(map(label, ordered)):
         same = sorted((t for t in here if label(t) == name), key=x)
         curves.append(Curve(name, MEASURED, tuple((x(t), t.us, t.least, t.most) for t in same), name))
         model, text = tuple(predicted(same[0])), _modelled(same[0])
@@ -158,8 +168,7 @@ def _lacking(found: Sequence[Timing], form: str, values: Iterable[int], name: st
 
 def crossover(found: Sequence[Timing], state: str) -> Figure:
     """kv_only, decode and step against the tokens of a context, and against the batch."""
-    title = f"Crossover of kv_only, decode and step{f' ({state} state)' if state else ''}"
-    name = f"crossover-{state.replace(', ', '-').replace(' ', '-')}" if state else "crossover"
+    name, title = _of_state("crossover", "Crossover of kv_only, decode and step", state)
     tokens = [t for t in found if t.form in ("decode", "step")]
     cycles = [t for t in tokens if t.context is None]
     capacity = max((t.kv_only for t in tokens), default=0) or max(CONTEXTS)
@@ -237,10 +246,9 @@ def _crossings(found: Sequence[Timing]) -> list[str]:
     notes = []
     for label, same in by_label.items():
         both = [t for t in same if (t.rows, t.run) in steps]
-        faster = [str(t.rows) for t in both if t.us < steps[t.rows, t.run].us]
+        faster = [t.rows for t in both if t.us < steps[t.rows, t.run].us]
         if both:
-            where = f"at B = {', '.join(faster)}" if faster else "nowhere"
-            notes.append(f"{label}: faster than step {where}, of B = {', '.join(str(t.rows) for t in both)}.")
+            notes.append(f"{label}: faster than step {_where(faster, [t.rows for t in both])}.")
         for t in same:
             contexts = {c.context: c.us for c in found if c.context and (c.rows, c.run) == (t.rows, t.run)}
             if len(contexts) > 1:
@@ -249,6 +257,13 @@ def _crossings(found: Sequence[Timing]) -> list[str]:
                     f"kv_only at B = {t.rows}, mean over contexts {span}: {mean:.2f} us, {mean / t.us:.2f} of {label}."
                 )
     return notes
+
+
+def _where(faster: Sequence[int], timed: Sequence[int]) -> str:
+    batches = ", ".join(map(str, timed))
+    if faster and list(faster) == list(timed[-len(faster) :]):
+        return f"from B = {faster[0]} on, of B = {batches}"
+    return f"at B = {', '.join(map(str, faster))}, of B = {batches}" if faster else f"nowhere, of B = {batches}"
 
 
 def _mean(values: Mapping[int, float]) -> float:
