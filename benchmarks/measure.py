@@ -13,8 +13,8 @@ from h200 import importable
 
 if __name__ == "__main__":
     importable()
-    package = next(path for path in sys.path if (Path(path) / "kvbuffer_codegen" / "ir").exists())
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))  # of children
+    linked = [path for path in sys.path if (Path(path) / "kvbuffer_codegen" / "ir").exists()]
+    os.environ["PYTHONPATH"] = os.pathsep.join([*linked, *filter(None, [os.environ.get("PYTHONPATH")])])  # of children
     from kvbuffer_codegen.cli.main import main
 
     sys.exit(main(["tune", "--measure", *sys.argv[1:]]))

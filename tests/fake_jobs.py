@@ -38,7 +38,9 @@ def build(job: dict[str, Any]) -> dict[str, Any]:
         tempfile.mkdtemp(prefix="kvb-fake-")
         time.sleep(1000)
     template = read_artifact(Path(os.environ["FAKE_TEMPLATE"]))
-    write_artifact(Path(job["folder"]), {**template.manifest, "schedule": job["schedule"]}, template.files)
+    made = {**template.manifest, "schedule": job["schedule"]}
+    made |= {"buffer": job["spec"]["buffer"]} if "spec" in job else {}
+    write_artifact(Path(job["folder"]), made, template.files)
     return {"status": "ok", "resources": {"spill_bytes": 8 * (what == "spill")}, "versions": {"fake": "1"}}
 
 

@@ -88,16 +88,17 @@ def tune(
     fresh: bool = False,
     workers: int | None = None,
     limits: Limits | None = None,
+    ray: str | None = None,
     hooks: str = HOOKS,
     progress: Progress | None = None,
 ) -> Report:
-    """Tune kernels on this machine and write the winners.
+    """Tune kernels on this machine, or on those of a Ray cluster, and write the winners.
 
     ``recurrence``: a recurrence, a shipped name, or ``path.py:function``. ``heads``: (H, HV), or several of one ratio
     (shards): sizes at which the same kernels are timed, as are ``batches``. ``budget_s``: seconds for all searches
     (default: 60 for each). ``candidate_limit``: at most so many candidates a search. ``out``: folder of artifacts and
     index (default: the user's cache), ``logs``: folder of the tuning logs (default: beside it). ``fresh``: measure
-    again what the logs have.
+    again what the logs have. ``ray``: address of a Ray cluster ("" starts one on this machine); None: local processes.
     ``progress(done, total, text)`` is called often.
 
     Raises ``ValueError`` for what is out of range, ``OSError`` where a folder cannot be written (before any work),
@@ -121,6 +122,10 @@ def tune(
     def tried(machine: Machine) -> Callable[[KernelSpec, int], Candidates]:
         return lambda spec, rows: candidates(spec, chosen_target, rows, machine.units, candidate_limit)
 
+    if ray is not None:
+        from kvbuffer_codegen.autotune.ray_executor import tune_on_ray
+
+        return tune_on_ray(run, tried, ray, hooks, times)
     with (
         scratch() as work,
         Farm(workers, hooks, times.build, {"TMPDIR": str(work)}) as farm,

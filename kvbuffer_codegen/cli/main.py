@@ -19,7 +19,7 @@ from kvbuffer_codegen import __version__
 from kvbuffer_codegen.artifact import ArtifactError
 from kvbuffer_codegen.cli.common import FAILED, CommandError, one_line, warn
 
-COMMANDS = ("list", "explain", "build", "tune", "merge", "check", "bench", "report", "doctor", "demo")
+COMMANDS = ("list", "explain", "build", "tune", "merge", "coverage", "check", "bench", "report", "doctor", "demo")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -64,6 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, help="folder of artifacts and index (default: the user's cache)")
     parser.add_argument("--logs", type=Path, help="folder of tuning logs (default: the user's cache)")
     parser.add_argument("--fresh", action="store_true", help="measure again what the logs have")
+    parser.add_argument("--executor", choices=("local", "ray"), default="local", help="who works (default: local)")
+    parser.add_argument("--address", help="of a Ray cluster, with --executor ray (default: one on this machine)")
     add_modes(parser)
 
 
@@ -101,6 +103,8 @@ def run(args: argparse.Namespace) -> int:
         if getattr(args, mode):
             refuse_others(args, mode, takes)
             return tune_logs.run(args) if mode == "from_logs" else tune_bundle.measure(args)
+    if args.address is not None and args.executor != "ray":
+        raise CommandError(f"--address {args.address} is a Ray cluster's; accepted: with --executor ray")
     shape = shape_of(args, args.recurrence)
     specs = specs_of(shape, args.form, args.buffer, args.window, args.kv_only)
     target = target_of(args.target)
@@ -122,6 +126,7 @@ def refuse_others(args: argparse.Namespace, mode: str, takes: Sequence[str]) -> 
 
 def _tune(args: argparse.Namespace, shape: Shape, target: Any) -> int:
     from kvbuffer_codegen.autotune.logs import LogError
+    from kvbuffer_codegen.autotune.ray_executor import MissingRayError
     from kvbuffer_codegen.autotune.tune import tune
     from kvbuffer_codegen.autotune.worker import WorkerError
     from kvbuffer_codegen.compiler.toolchain import MissingCompiler
@@ -149,9 +154,10 @@ def _tune(args: argparse.Namespace, shape: Shape, target: Any) -> int:
                 logs=args.logs,
                 fresh=args.fresh,
                 workers=args.workers,
+                ray=(args.address or "") if args.executor == "ray" else None,
                 progress=report,
             )
-        except (LogError, MissingCompiler, WorkerError) as error:
+        except (LogError, MissingCompiler, MissingRayError, WorkerError) as error:
             raise CommandError(one_line(error), FAILED) from None
     return print_report(args, found)
 

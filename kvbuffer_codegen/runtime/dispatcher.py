@@ -14,7 +14,7 @@ import functools
 import os
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -73,11 +73,19 @@ class Call:
         return self.batch * self.heads[1]
 
 
+#: Levels of a choice that serves: tuned for the device, tuned for another of its architecture, never tuned.
+TUNED, RELATED, UNTUNED = range(3)
+
+
 @dataclass(frozen=True)
-class _Candidate:
+class Candidate:
+    """``distance``: how far, in value-head rows, the bucket is that the choice was made for; 0 inside."""
+
     folder: Path
     digest: str | None
     why: str
+    level: int = TUNED
+    distance: int = 0
 
 
 @dataclass(frozen=True)
@@ -250,7 +258,23 @@ def _search(call: Call, strict: bool, rows: int | None = None) -> _Found:
         return _Found(None, f"the policy file {policy().path} asks for the reference", reasons)
     candidates = _choices(spec, machine, rows, strict, reasons)
     if override is not None and override.artifact is not None:
-        candidates.insert(0, _Candidate(override.artifact, None, f"the policy file {policy().path} says so"))
+        candidates.insert(0, Candidate(override.artifact, None, f"the policy file {policy().path} says so"))
+    for candidate, artifact in _usable(spec, machine, candidates, reasons):
+        return _Found(artifact, candidate.why, reasons)
+    return _Found(None, "", reasons)
+
+
+def chosen(spec: KernelSpec, machine: Device, rows: int, reasons: list[str]) -> Candidate | None:
+    """What the indexes of the search path choose for so many value-head rows of ``spec`` on a machine that need not be
+    here, pins and the policy file aside; ``reasons`` gets what speaks against better choices."""
+    candidates = _choices(spec, machine, rows, False, reasons)
+    return next((candidate for candidate, _ in _usable(spec, machine, candidates, reasons)), None)
+
+
+def _usable(
+    spec: KernelSpec, machine: Device, candidates: Iterable[Candidate], reasons: list[str]
+) -> Iterator[tuple[Candidate, Artifact]]:
+    """Those whose artifact is whole, a kernel of ``spec``, and may run on the machine."""
     for candidate in candidates:
         try:
             artifact = read_artifact(candidate.folder, candidate.digest)
@@ -260,12 +284,12 @@ def _search(call: Call, strict: bool, rows: int | None = None) -> _Found:
             continue
         reason = fits(artifact.manifest, machine)
         if reason is None:
-            return _Found(artifact, candidate.why, reasons)
-        reasons.append(f"{candidate.folder}: {reason}")
-    return _Found(None, "", reasons)
+            yield candidate, artifact
+        else:
+            reasons.append(f"{candidate.folder}: {reason}")
 
 
-def _choices(spec: KernelSpec, machine: Device, rows: int, strict: bool, reasons: list[str]) -> list[_Candidate]:
+def _choices(spec: KernelSpec, machine: Device, rows: int, strict: bool, reasons: list[str]) -> list[Candidate]:
     """What indexes choose for this key and architecture, best first: tuned for this device, for another one, never
     tuned; of these the bucket of ``rows`` or the nearest; of these the first folder of the search path."""
     folders = [caches.shipped_folder()] if strict else caches.search_path()
@@ -282,10 +306,11 @@ def _choices(spec: KernelSpec, machine: Device, rows: int, strict: bool, reasons
             if choice.stale or choice.capability != machine.capability or is_for != key:
                 continue
             untuned = choice.default and not choice.device
-            level = 0 if choice.device == machine.name else 2 if untuned else 1
+            level = TUNED if choice.device == machine.name else UNTUNED if untuned else RELATED
             distance = _distance(choice, rows)
             why = f"{_origin(choice, level)}{', the nearest bucket' if distance else ''}, in {folder}"
-            candidate = _Candidate(folder / choice.artifact, index.artifacts[choice.artifact], why)
+            digest = index.artifacts[choice.artifact]
+            candidate = Candidate(folder / choice.artifact, digest, why, level, distance)
             found.append(((level, distance, place, choice.artifact), candidate))
     return [candidate for _, candidate in sorted(found, key=lambda pair: pair[0])]
 
@@ -299,9 +324,9 @@ def _distance(choice: Choice, rows: int) -> int:
 def _origin(choice: Choice, level: int) -> str:
     lo, hi = choice.rows
     span = f"{lo} to {hi} value-head rows" if hi is not None else f"{lo} value-head rows and more"
-    if level == 2:
+    if level == UNTUNED:
         return f"the default schedule, never tuned, for {span}"
-    who = "this device" if level == 0 else f"{choice.device or choice.capability}, of the same architecture"
+    who = "this device" if level == TUNED else f"{choice.device or choice.capability}, of the same architecture"
     return f"tuned for {who}, for {span}"
 
 
