@@ -111,6 +111,14 @@ def test_a_peer_that_crashed_says_so_in_its_cell_and_does_not_count() -> None:
     assert "FlashInfer: the family's time is over" in text
 
 
+def test_a_peer_without_time_has_not_crashed() -> None:
+    run = peer_kit.run()
+    run["failures"] = [{**run["failures"][0], "reason": "no time was left"}]
+    text = peers.text(run)
+    assert "no time [1]" in text
+    assert "crashed" not in text
+
+
 def test_a_peer_that_failed_once_and_ran_at_another_length_is_its_time() -> None:
     run = peer_kit.run()
     run["failures"].append({"name": "sglang ReplaySSM circular L=32", "B": 32, "state": "fp32", "T": 4, "reason": "x"})
@@ -321,6 +329,8 @@ def test_a_family_ends_with_its_time(folder: Path) -> None:
     run = bench.measure_peers([family(folder)], folder, seconds=2, silence=30)
     assert time.monotonic() - begin < 20
     assert run["families"][0]["reason"] == "the family's time is over"
+    hung = {f["reason"] for f in run["failures"] if f["name"] == "fla + gather/scatter"}
+    assert hung <= set(peers.OUT_OF_TIME)
     assert {p["name"] for p in run["peers"]} <= {"fla fused_recurrent", "sglang packed decode"}
 
 

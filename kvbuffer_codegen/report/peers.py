@@ -29,6 +29,9 @@ FOOTPRINT, FEWEST_LAYERS, MOST_LAYERS = 512 * 2**20, 4, 36
 #: Shown, not counted: all its rows fold in the same call, which no server's do.
 ASIDE = ("ReplaySSM sync",)
 
+#: What a run says of a peer that it had no time for.
+OUT_OF_TIME = ("no time was left", "the family's time is over")
+
 #: Names in peers' output (patterns; the first that fits counts) -> column.
 RECURRENT = {
     "fla fused_recurrent": "FLA",
@@ -203,7 +206,8 @@ def cells_of_table(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[l
             elif "us" in cell:
                 line.append(f"{cell['us']:.2f} ({cell['spread']:.1%})")
             else:
-                line.append(noted("crashed", f"{cell['name']}: {cell['reason']}"))
+                word = "no time" if cell["reason"] in OUT_OF_TIME else "crashed"
+                line.append(noted(word, f"{cell['name']}: {cell['reason']}"))
         lines.append(line)
     return header, lines, [f"[{number}] {reason}" for reason, number in notes.items()]
 
