@@ -67,9 +67,9 @@ def plan(template: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
     return set_plan
 
 
-def bundle_of(folder: Path, deadline: float = math.inf) -> list[dict[str, Any]]:
+def bundle_of(folder: Path, deadline: float = math.inf, limit_s: float = 20) -> list[dict[str, Any]]:
     builder = BundleBuilder(folder, CPU, POINTS, 2, len(TRIED))
-    with Farm(1, "fake_jobs", 20) as farm:
+    with Farm(1, "fake_jobs", limit_s) as farm:
         return builder.run([SPEC], farm, deadline, lambda *_: None)
 
 
@@ -115,8 +115,12 @@ def test_building_resumes_and_stops_in_time(plan: Plan, tmp_path: Path) -> None:
     (entry,) = bundle_of(tmp_path, deadline=-math.inf)
     assert [schedule for schedule, _ in entry["candidates"]] == [TRIED[0].to_dict()]  # the default in any case
     first = kernels_of(tmp_path)
-    (entry,) = bundle_of(tmp_path)
-    assert len(entry["candidates"]) == len(TRIED)
+    plan({1: "hang while building", 2: "spill"})
+    (entry,) = bundle_of(tmp_path, limit_s=4)
+    assert [answer["status"] for _, answer in entry["candidates"]] == ["ok", "timeout", *["ok"] * (len(TRIED) - 2)]
+    plan({2: "spill"})
+    (entry,) = bundle_of(tmp_path)  # what took too long is tried again
+    assert [answer["status"] for _, answer in entry["candidates"]] == ["ok"] * len(TRIED)
     second = kernels_of(tmp_path)
     assert len(second) == len(TRIED) - 1
     assert first.items() <= second.items()  # what was there was not built again

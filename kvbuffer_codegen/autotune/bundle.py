@@ -19,7 +19,7 @@ from typing import Any
 from kvbuffer_codegen.artifact import ArtifactError, decode, write_file
 from kvbuffer_codegen.autotune.candidates import Candidates, candidates, folder_name, schedule_text
 from kvbuffer_codegen.autotune.farm import Farm
-from kvbuffer_codegen.autotune.jobs import OK, Job, spec_from_json, spec_to_json
+from kvbuffer_codegen.autotune.jobs import COMPILE, OK, Job, spec_from_json, spec_to_json
 from kvbuffer_codegen.autotune.logs import clean
 from kvbuffer_codegen.autotune.measure import Machine
 from kvbuffer_codegen.autotune.search import Point, generator_hash
@@ -101,7 +101,8 @@ class BundleBuilder:
         }
 
     def _known(self) -> dict[KernelSpec, dict[str, Job]]:
-        """Answers of an earlier run into the same folder, by schedule, where what was built is still there."""
+        """Answers of an earlier run into the same folder, by schedule, where what was built is still there. What took
+        too long, or crashed, may have met a busy machine: it is tried again."""
         try:
             bundle = Bundle.read(self.out)
         except BundleError:
@@ -111,7 +112,8 @@ class BundleBuilder:
 
         def there(spec: KernelSpec, text: str, answer: Job) -> bool:
             folder = bundle.kernels / folder_name(spec, schedule_from_dict(json.loads(text)))
-            return answer["status"] != OK or bool(answer["resources"].get("spill_bytes")) or folder.is_dir()
+            spills = answer.get("resources", {}).get("spill_bytes", 0)
+            return answer["status"] == COMPILE or (answer["status"] == OK and (spills > 0 or folder.is_dir()))
 
         return {
             spec: {text: answer for text, answer in answers.items() if there(spec, text, answer)}
