@@ -23,6 +23,7 @@ from kvbuffer_codegen.ir.signature import (
     WRITES,
 )
 from kvbuffer_codegen.schedules import Program, common
+from kvbuffer_codegen.schedules.gpu_mma import run_window
 from kvbuffer_codegen.schedules.gpu_replay import replay_row
 from kvbuffer_codegen.schedules.gpu_ring import ring_registers
 from kvbuffer_codegen.schedules.gpu_state import fold_pending, load_state, store_state
@@ -47,11 +48,20 @@ def window(spec: KernelSpec, schedule: GpuSchedule) -> Program:
             ring, ring_rest = common.index_words(a.rings, cell.b)
             column = column_of(a, slot)
             count, base, kv_only = a.cursors[COUNT, column], a.cursors[BASE, column], a.cursors[KV_ONLY, column]
-            if tvm.tirx.all(common.in_range(slot, slot_rest, a.P), common.in_range(ring, ring_rest, a.N)):
-                run_slot(dataclasses.replace(cell, slot=slot, ring=ring, count=count, base=base, kv_only=kv_only))
+            row = dataclasses.replace(cell, slot=slot, ring=ring, count=count, base=base, kv_only=kv_only)
+            exists = tvm.tirx.all(common.in_range(slot, slot_rest, a.P), common.in_range(ring, ring_rest, a.N))
+            if spec.tree:
+                if exists:
+                    run_tree(row)
+                else:
+                    leave_row(cell)
             else:
-                write_all_zeros(cell)
-                report_row(cell)
+                # One condition for all that must be known before the state is asked for: nothing is waited for twice.
+                length, length_rest = common.index_words(a.lengths, cell.b) if spec.form == "verify" else (1, 0)
+                if tvm.tirx.all(exists, common.in_range(length, length_rest, spec.tokens + 1), length > 0):
+                    run_slot(row, length)
+                else:
+                    leave_row(cell)
 
     return Program(common.build(spec, body), f"B * HV * {geo.blocks}")
 
@@ -78,7 +88,8 @@ def flush(spec: KernelSpec, schedule: GpuSchedule) -> Program:
                     if count > 0:
                         walk(row, row, 0, True, fold_slot)
             else:
-                report_row(cell)
+                if first_thread(cell):
+                    report_row(cell)
 
     return Program(common.build(spec, body), f"Y * B * HV * {geo.blocks}")
 
@@ -94,8 +105,7 @@ def place(geo: Geometry, a: Any, block: Any, thread: Any) -> Cell:
     row, hv = T.truncdiv(heads, a.HV), T.truncmod(heads, a.HV)
     layers = FORMS[geo.spec.form].layered
     lead, b = ((T.truncdiv(row, a.B),), T.truncmod(row, a.B)) if layers else ((), row)
-    dtypes = {"parents": "int32"}
-    shared = {name: T.alloc_shared(shape, dtypes.get(name, F32)) for name, shape in geo.shared().items()}
+    shared = {name: T.alloc_shared(shape, geo.shared_dtype(name)) for name, shape in geo.shared().items()}
     return Cell(geo, a, lead, b, hv, T.truncmod(block, geo.blocks), thread, shared)
 
 
@@ -113,18 +123,33 @@ def first_thread(cell: Cell) -> Any:
 
 
 @T.macro
-def report_row(cell: Cell) -> None:
-    """A row that is left alone, as its slot or its ring does not exist. Reads both again: a window that kept their
-    high words until here would have no registers for them."""
+def leave_row(cell: Cell) -> None:
+    """A row without tokens: zeros, and a report where its slot, ring or length does not exist. Reads all again: a
+    window that kept their high words until here would have no registers for them."""
+    write_all_zeros(cell)
     if first_thread(cell):
-        slot, slot_rest = common.index_words(cell.args.slots, cell.b)
-        ring, ring_rest = common.index_words(cell.args.rings, cell.b)
-        if common.in_range(slot, slot_rest, cell.args.P):
-            if cell.spec.form != "publish":  # after which no cursors move
-                cell.args.cursors[WINDOW, slot] = SKIPPED
-            common.report_index(cell.args, ring, ring_rest)
+        report_row(cell)
+
+
+@T.macro
+def report_row(cell: Cell) -> None:
+    """What the row's first thread reports of a row that is left alone."""
+    cursors = cell.args.cursors
+    slot, slot_rest = common.index_words(cell.args.slots, cell.b)
+    ring, ring_rest = common.index_words(cell.args.rings, cell.b)
+    if common.in_range(slot, slot_rest, cell.args.P):
+        if common.in_range(ring, ring_rest, cell.args.N):
+            if cell.spec.form == "verify":
+                cursors[WINDOW, slot] = 0
+                length, rest = common.index_words(cell.args.lengths, cell.b)
+                if tvm.tirx.Not(common.in_range(length, rest, cell.spec.window + 1)):
+                    cursors[FAULT, slot] = T.bitwise_or(cursors[FAULT, slot], FAULT_LENGTH)
         else:
-            common.report_index(cell.args, slot, slot_rest)
+            if cell.spec.form != "publish":  # after which no cursors move
+                cursors[WINDOW, slot] = SKIPPED
+            common.report_index(cell.args, ring, ring_rest)
+    else:
+        common.report_index(cell.args, slot, slot_rest)
 
 
 @T.macro
@@ -168,35 +193,42 @@ def report_tree(cell: Cell, wrong: Any) -> None:
 
 
 @T.macro
-def run_slot(cell: Cell) -> None:
-    """Length, capacity and fold of a row in the pool, then its tokens."""
+def run_tree(cell: Cell) -> None:
+    """Length and parents of a window of nodes, then its nodes."""
     spec, cursors = cell.spec, cell.args.cursors
     length = T.alloc_local((1,), "int32")
-    length[0] = 1
-    if spec.form == "verify":
-        given, rest = common.index_words(cell.args.lengths, cell.b)
-        length[0] = T.if_then_else(common.in_range(given, rest, spec.window + 1), given, 0)
-        if spec.tree:
-            find_parents(cell, length)
-        if first_thread(cell):
-            cursors[WINDOW, cell.slot] = length[0]
-            if tvm.tirx.Not(common.in_range(given, rest, spec.window + 1)):
-                cursors[FAULT, cell.slot] = T.bitwise_or(cursors[FAULT, cell.slot], FAULT_LENGTH)
-            if spec.tree:
-                report_tree(cell, tvm.tirx.all(common.in_range(given, rest, spec.window + 1), given != length[0]))
+    given, rest = common.index_words(cell.args.lengths, cell.b)
+    length[0] = T.if_then_else(common.in_range(given, rest, spec.window + 1), given, 0)
+    find_parents(cell, length)
+    if first_thread(cell):
+        if tvm.tirx.Not(common.in_range(given, rest, spec.window + 1)):
+            cursors[FAULT, cell.slot] = T.bitwise_or(cursors[FAULT, cell.slot], FAULT_LENGTH)
+        report_tree(cell, tvm.tirx.all(common.in_range(given, rest, spec.window + 1), given != length[0]))
+        cursors[WINDOW, cell.slot] = length[0]
     if length[0] > 0:
-        capacity = T.Select(cell.kv_only != 0, spec.kv_only, spec.buffer)
-        full = T.bool(True) if FORMS[spec.form].folds == "pending" else cell.count + length[0] > capacity
-        folds = tvm.tirx.all(cell.count > 0, full)
-        rounds = True if FORMS[spec.form].writes_state else folds
-        walk(cell, cell, T.Select(folds, 0, 1), rounds, tokens_of(length[0], folds))
+        run_slot(cell, length[0])
     else:
         write_all_zeros(cell)
 
 
+@T.macro
+def run_slot(cell: Cell, length: Any) -> None:
+    """Capacity and fold of a row in the pool, then its tokens, of which there is at least one."""
+    spec, cursors = cell.spec, cell.args.cursors
+    if spec.form == "verify" and not spec.tree:
+        if first_thread(cell):
+            cursors[WINDOW, cell.slot] = length
+    capacity = T.Select(cell.kv_only != 0, spec.kv_only, spec.buffer)
+    full = T.bool(True) if FORMS[spec.form].folds == "pending" else cell.count + length > capacity
+    folds = tvm.tirx.all(cell.count > 0, full)
+    rounds = True if FORMS[spec.form].writes_state else folds
+    walk(cell, cell, T.Select(folds, 0, 1), rounds, tokens_of(length, folds))
+
+
 def tokens_of(length: Any, folds: Any) -> Any:
     def run(cell: Cell, target: Cell) -> None:
-        (replay_row if cell.geo.replays else run_row)(cell, length, folds)
+        run_tokens = run_window if cell.geo.schedule.mma else replay_row if cell.geo.replays else run_row
+        run_tokens(cell, length, folds)
 
     return run
 

@@ -163,17 +163,6 @@ def leaves_of(exprs: Iterable[Expr | None], *ops: str) -> list[Expr]:
     return [n for n in ex.walk(*(e for e in exprs if e is not None)) if n.op in ops]
 
 
-def factored(value: Expr) -> tuple[Expr, Expr]:
-    """(number, rest) whose product is ``value``: the numbers of a product over K, which can wait until after a sum."""
-    if value.op != "mul":
-        return ex.const(1.0), value
-    number = rest = ex.const(1.0)
-    for argument in value.args:
-        n, r = factored(argument) if argument.axes else (argument, ex.const(1.0))
-        number, rest = ex.apply("mul", number, n), ex.apply("mul", rest, r)
-    return number, rest
-
-
 def access(spec: KernelSpec, name: str, contiguous: int) -> int:
     """Elements of one access to tensor ``name`` where ``contiguous`` neighbours are wanted: as many as its alignment
     allows."""

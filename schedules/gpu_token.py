@@ -25,14 +25,13 @@ from kvbuffer_codegen.schedules.gpu_tile import (
     Leaves,
     access,
     existing,
-    factored,
     leaves_of,
     load_columns,
     number_at,
     store_columns,
     sum_lanes,
 )
-from kvbuffer_codegen.schedules.space_gpu import ceil_div, power_of_two
+from kvbuffer_codegen.schedules.space_gpu import ceil_div, factored, power_of_two
 
 MOST_SCORES = 32  #: scores of one record that a lane sums at a time
 

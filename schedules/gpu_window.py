@@ -27,7 +27,7 @@ from kvbuffer_codegen.schedules.gpu_ring import (
     weigh_records,
 )
 from kvbuffer_codegen.schedules.gpu_state import fold, fold_staged, load_state, store_state
-from kvbuffer_codegen.schedules.gpu_tile import F32, ZERO, Cell, factored, leaves_of, number_at, sum_lanes
+from kvbuffer_codegen.schedules.gpu_tile import F32, ZERO, Cell, leaves_of, number_at, sum_lanes
 from kvbuffer_codegen.schedules.gpu_token import (
     Token,
     append_token,
@@ -43,6 +43,7 @@ from kvbuffer_codegen.schedules.gpu_token import (
     walk_window,
 )
 from kvbuffer_codegen.schedules.gpu_tree import solve_tree
+from kvbuffer_codegen.schedules.space_gpu import factored
 
 
 @dataclass

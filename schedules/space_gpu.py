@@ -8,11 +8,14 @@ contiguous columns, ``lanes * piece`` apart.
 from __future__ import annotations
 
 import itertools
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
-from kvbuffer_codegen.ir.expr import walk
+from kvbuffer_codegen.ir import expr as ex
+from kvbuffer_codegen.ir.expr import Expr, walk
 from kvbuffer_codegen.ir.forms import DTYPES, FORMS, STATES, KernelSpec, most_accepted
 from kvbuffer_codegen.schedules.space import CURSOR_FORMS, Schedule, TargetLike
 
@@ -20,6 +23,8 @@ WARP = 32
 MAX_ROWS, MAX_STATE = 8, 64  #: rows of a lane, and float32 state values of a lane, that still fit its registers
 #: Tokens that are solved together, scores of a record against all of them, bytes of their vectors in shared memory.
 MAX_WINDOW, MAX_VALUES, MAX_SHARED = 8, 64, 24 * 1024
+STRIP, STEP = 16, 8  #: rows, and vectors or records, of a product of tensor cores; a strip of columns is 16 too
+MAX_RECORDS, MAX_TILES = 32, 4  #: of a window on tensor cores: records of a row, and tiles of scores and of reads
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -31,6 +36,17 @@ def power_of_two(n: int) -> int:
     return 1 << max(n - 1, 0).bit_length()
 
 
+def factored(value: Expr) -> tuple[Expr, Expr]:
+    """(number, rest) whose product is ``value``: the numbers of a product over K, which can wait until after a sum."""
+    if value.op != "mul":
+        return ex.const(1.0), value
+    number = rest = ex.const(1.0)
+    for argument in value.args:
+        n, r = factored(argument) if argument.axes else (argument, ex.const(1.0))
+        number, rest = ex.apply("mul", number, n), ex.apply("mul", rest, r)
+    return number, rest
+
+
 @dataclass(frozen=True)
 class GpuSchedule(Schedule):
     """Fields of a CUDA candidate.
@@ -39,6 +55,7 @@ class GpuSchedule(Schedule):
     lanes         threads that share a row: a power of two inside a warp
     threads       threads of a block
     ctas_per_sm   blocks that must fit a multiprocessor: a thread may have 65536 / (threads * ctas_per_sm) registers
+    mma           1: a window's products on tensor cores, its state through shared memory (``gpu_mma``)
     """
 
     kind: ClassVar[str] = "cuda"
@@ -47,6 +64,7 @@ class GpuSchedule(Schedule):
         "lanes": (4, 8, 16, 32),
         "threads": (64, 128, 256),
         "ctas_per_sm": (1, 2, 3, 4, 5, 6),
+        "mma": (0, 1),
     }
     cursor_threads: ClassVar[tuple[int, ...]] = (32, 64, 96, 128, 160, 192, 256, 320, 384, 512, 768, 1024)
 
@@ -54,6 +72,7 @@ class GpuSchedule(Schedule):
     lanes: int = 16
     threads: int = 128
     ctas_per_sm: int = 1
+    mma: int = 0
 
     @classmethod
     def legal(cls, spec: KernelSpec, target: TargetLike) -> list[Self]:
@@ -234,7 +253,7 @@ class Geometry:
     @property
     def slots(self) -> int:
         """Records that a lane carries while tokens are read: lane l of each group has records l, l + lanes, ..."""
-        return ceil_div(self.history, self.lanes)
+        return 0 if self.schedule.mma else ceil_div(self.history, self.lanes)
 
     @property
     def most_records(self) -> int:
@@ -264,7 +283,7 @@ class Geometry:
     @property
     def resident(self) -> bool:
         """One token: its vectors stay in every lane's registers; a window's go through shared memory."""
-        return self.T <= 1
+        return self.T <= 1 and not self.schedule.mma
 
     @property
     def key_decay(self) -> bool:
@@ -272,8 +291,96 @@ class Geometry:
         memory."""
         return self.spec.record_layout.log_decay_key is not None
 
+    @property
+    def strips(self) -> int:
+        """Tensor cores: rows of a block in strips of 16, each of which ``parts`` warps share, column by column."""
+        return self.schedule.block_v // STRIP
+
+    @property
+    def parts(self) -> int:
+        return self.schedule.threads // WARP // self.strips
+
+    @property
+    def splits(self) -> int:
+        """Warps that scores are divided over, column by column."""
+        return min(self.schedule.threads // WARP, self.K // STRIP)
+
+    @property
+    def score_rows(self) -> int:
+        """Rows of the scores of one rank: records that are read, and the window's tokens behind them, in whole tiles;
+        a row that holds more folds."""
+        return ceil_div(max(self.spec.buffer, self.spec.kv_only, self.T), STRIP) * STRIP
+
+    @property
+    def read_tiles(self) -> int:
+        return ceil_div(self.T * self.reads, STEP)
+
+    @property
+    def record_steps(self) -> int:
+        """Steps over all records of a row; its history has as many or fewer."""
+        return ceil_div(self.most_records, STEP)
+
+    @property
+    def padded_records(self) -> int:
+        return self.record_steps * STEP
+
+    @cached_property
+    def read_dtype(self) -> str:
+        """What read vectors are in shared memory: as the inputs they are, or float32."""
+        return self._narrow(factored(read)[1] for read in self.spec.program.reads)
+
+    @cached_property
+    def key_dtype(self) -> str:
+        """The same of right vectors."""
+        own = [factored(right)[1] for right in self.spec.program.rights]
+        return self._narrow([*own, *(right.vector for right in self.spec.record_layout.rights)])
+
+    def _narrow(self, vectors: Iterable[Expr]) -> str:
+        stored = {f.name: f.stored(self.spec.io) for f in self.spec.record_layout.fields}
+        assert self.spec.recurrence is not None
+        inputs = {a.name for a in self.spec.recurrence.arguments if not a.parameter}
+        for v in vectors:
+            raw = v.op == "input" and v.value[0] in inputs
+            if not raw and not (v.op == "field" and stored[v.value] == self.spec.io):
+                return "float32"
+        return self.spec.io
+
+    def shared_dtype(self, name: str) -> str:
+        if self.schedule.mma and name in ("reads", "keys"):
+            return self.read_dtype if name == "reads" else self.key_dtype
+        return "int32" if name == "parents" else "float32"
+
+    def _shared_mma(self) -> dict[str, tuple[int, ...]]:
+        """Strides: what the lanes of an access touch lies in different banks."""
+        s = self.schedule
+        stride = self.sum_stride
+        return {
+            "state": (s.block_v, self.K + 8),
+            "reads": (self.T * self.reads, self.K + 16),
+            "keys": (self.rank * (self.padded_records + self.T), self.K + 16),
+            "numbers": (self.T, len(self.spec.program.definitions) + 1),
+            "weights": (self.rank, self.padded_records),
+            "past": (self.rank * self.padded_records, stride),
+            **({"scores": (self.T, self.score_stride)} if self.T > 1 else {}),
+            # Partial scores, and later partial reads of every row.
+            "partial": (max(self.splits * self.rank * self.score_rows * stride, s.block_v * self.parts * self.read_stride),),
+        }
+
+    @property
+    def read_stride(self) -> int:
+        """Of partial reads of a row."""
+        return self.read_tiles * STEP + 2
+
+    @property
+    def sum_stride(self) -> int:
+        """Of scores against all read vectors."""
+        wide = self.read_tiles * STEP
+        return wide if wide % 16 else wide + 8
+
     def shared(self) -> dict[str, tuple[int, ...]]:
-        """Shapes of the float32 arrays in shared memory."""
+        """Shapes of the arrays in shared memory, which are of :meth:`shared_dtype`."""
+        if self.schedule.mma:
+            return self._shared_mma()
         made: dict[str, tuple[int, ...]] = {}
         scored = self.T > 0 and (self.history > 0 or self.T > 1)
         if scored:
@@ -302,7 +409,7 @@ class Geometry:
 
     @property
     def shared_bytes(self) -> int:
-        return sum(4 * a * b for a, b in self.shared().values())
+        return sum(STATES.get(self.shared_dtype(name), 4) * math.prod(shape) for name, shape in self.shared().items())
 
     @property
     def pressure(self) -> int:
@@ -343,11 +450,33 @@ class Geometry:
         """More than a quarter of the lanes' columns, or of the blocks' rows, do not exist."""
         return 3 * self.padded_k > 4 * self.K or 3 * self.tiles * self.schedule.block_v > 4 * self.V
 
+    @property
+    def fits_mma(self) -> bool:
+        """Whether tensor cores can do the products: a token or a chain of them, a float32 state of whole strips, no
+        log-decay but that of the head."""
+        spec, s = self.spec, self.schedule
+        if FORMS[spec.form].folds != "full" or spec.tree or self.replays or spec.state != "float32" or spec.layout != "VK":
+            return False
+        layout = spec.record_layout
+        if spec.stochastic or layout.log_decay_key is not None or layout.log_decay_value is not None:
+            return False
+        whole = s.lanes == 16 and not self.masked_columns and not self.masked_rows and s.block_v % STRIP == 0
+        return (
+            whole
+            and (s.threads // WARP) % self.strips == 0
+            and self.K % (STRIP * self.parts) == 0
+            and self.most_records <= MAX_RECORDS
+            and self.rank * self.score_rows <= MAX_TILES * STRIP
+            and self.read_tiles <= MAX_TILES
+        )
+
     def fits(self, shared_limit: int) -> bool:
         s = self.schedule
         if s.threads % WARP or WARP % s.lanes or s.block_v % self.groups:
             return False
         registers = 65536 // (s.threads * s.ctas_per_sm)
+        if s.mma:
+            return self.fits_mma and self.shared_bytes * s.ctas_per_sm <= shared_limit and registers >= 64
         return (
             self.rows in (1, 2, 4, 8)
             and self.rows <= s.lanes

@@ -128,6 +128,15 @@ DECODE = spec_of("decode", kv_only=6)
 STEP = spec_of("step", io="float16", state="float16", layout="KV")
 FLUSH = spec_of("flush", state="bfloat16", buffer=11)
 VERIFY = spec_of("verify", window=4, buffer=3, kv_only=6)
+#: On tensor cores; the first two in blocks of one strip, the others in parts.
+DECODE_MMA = spec_of("decode", K=64, kv_only=6)
+VERIFY_MMA = spec_of("verify", K=64, window=4, buffer=3, kv_only=6)
+MMA = {
+    DECODE_MMA: GpuSchedule(16, 16, 64, 1, 1),
+    VERIFY_MMA: GpuSchedule(32, 16, 64, 1, 1),
+    spec_of("verify", "gated_delta_product_2", K=64, io="float32"): GpuSchedule(32, 16, 128, 1, 1),
+    spec_of("verify", "lightning", K=64, window=8, records="hilo"): GpuSchedule(16, 16, 64, 1, 1),
+}
 QUICK = [
     DECODE,
     STEP,
@@ -200,6 +209,12 @@ def test_against_oracle(spec: KernelSpec, emulated: Any) -> None:
     check(emulated(spec), spec)
 
 
+@pytest.mark.parametrize("spec", MMA, ids=name_of)
+def test_tensor_cores_against_oracle(spec: KernelSpec, emulated: Any) -> None:
+    """Every sum to the accuracy of float32: operands are in two parts."""
+    check(emulated(spec, MMA[spec]), spec)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("spec", THOROUGH, ids=name_of)
 def test_every_kind_against_oracle(spec: KernelSpec, emulated: Any) -> None:
@@ -210,7 +225,7 @@ def test_every_kind_against_oracle(spec: KernelSpec, emulated: Any) -> None:
 @pytest.mark.parametrize("form", ["decode", "verify", "flush"])
 def test_every_tiling_against_oracle(form: str, emulated: Any) -> None:
     spec = spec_of(form, V=64, K=64)
-    tilings = {(s.block_v, s.lanes, s.threads): s for s in space.legal(spec, SM90)}
+    tilings = {(s.block_v, s.lanes, s.threads, s.mma): s for s in space.legal(spec, SM90)}
     for schedule in list(tilings.values())[::6]:
         check(emulated(spec, schedule), spec)
 

@@ -86,9 +86,11 @@ static dim3 blockIdx, threadIdx, blockDim;
 
 namespace emulator {
 enum State { RUNS, AT_SHUFFLE, AT_BARRIER, DONE };
-struct Fiber { ucontext_t context; std::vector<char> stack; State state; uint value; };
+struct Words { uint word[6]; };
+struct Copy { void* to; const void* from; int bytes; };
+struct Fiber { ucontext_t context; std::vector<char> stack; State state; Words brought; std::vector<Copy> copies; };
 static std::vector<Fiber> fibers;
-static std::vector<uint> snapshot;  // what the lanes of a warp brought to the last shuffle that all of them reached
+static std::vector<Words> snapshot;  // what the lanes of a warp brought to the last shuffle that all of them reached
 static ucontext_t scheduler;
 static int current;
 static void (*body)();
@@ -103,9 +105,9 @@ inline void entry() { body(); wait(DONE); }
 
 template <class F> F exchange(F value, int source) {  // source: a lane of the warp
   static_assert(sizeof(F) == 4);
-  memcpy(&fibers[current].value, &value, 4);
+  memcpy(fibers[current].brought.word, &value, 4);
   wait(AT_SHUFFLE);
-  memcpy(&value, &snapshot[current / 32 * 32 + source], 4);
+  memcpy(&value, snapshot[current / 32 * 32 + source].word, 4);
   return value;
 }
 
@@ -115,7 +117,7 @@ inline bool release() {
   for (int w = 0; w < threads; w += 32) {
     bool whole = true;
     for (int i = w; i < w + 32; ++i) whole &= fibers[i].state == AT_SHUFFLE;
-    for (int i = w; whole && i < w + 32; ++i) { snapshot[i] = fibers[i].value; fibers[i].state = RUNS; ++released; }
+    for (int i = w; whole && i < w + 32; ++i) { snapshot[i] = fibers[i].brought; fibers[i].state = RUNS; ++released; }
   }
   for (Fiber& f : fibers) at_barrier += f.state == AT_BARRIER;
   if (at_barrier == threads) for (Fiber& f : fibers) { f.state = RUNS; ++released; }
@@ -139,6 +141,7 @@ inline int run(void (*f)(), long long blocks, int threads, bool descending) {
       fiber.context.uc_link = nullptr;
       makecontext(&fiber.context, entry, 0);
       fiber.state = RUNS;
+      fiber.copies.clear();
     }
     for (;;) {
       int done = 0;
@@ -170,3 +173,40 @@ template <class F> F __shfl_down_sync(uint, F v, int delta, int width = 32) {
   int lane = threadIdx.x % 32;
   return emulator::exchange(v, lane % width + delta < width ? lane + delta : lane);
 }
+inline void __syncwarp() { emulator::wait(emulator::AT_SHUFFLE); }
+
+namespace tl {
+// A copy is done where its thread waits for it, as late as may be.
+template <int bytes> void cp_async_gs(void* to, const void* from) {
+  if (uint64_t(to) % bytes || uint64_t(from) % bytes) __builtin_trap();
+  emulator::fibers[emulator::current].copies.push_back({to, from, bytes});
+}
+inline void cp_async_commit() {}
+template <int groups> void cp_async_wait() {
+  static_assert(groups == 0);
+  for (emulator::Copy c : emulator::fibers[emulator::current].copies) memcpy(c.to, c.from, c.bytes);
+  emulator::fibers[emulator::current].copies.clear();
+}
+
+// m16n8k8: A 16 x 8 by rows, B 8 x 8 by columns, of tf32 (what is below its 11 bits is cut off); D += A B in float32.
+enum class DataType { kTensorFloat32, kFloat32 };
+template <DataType a_type, DataType, DataType, int m, int n, int k, bool, bool>
+void mma_sync(float* d, const unsigned* a, const unsigned* b) {
+  static_assert(a_type == DataType::kTensorFloat32 && m == 16 && n == 8 && k == 8);
+  emulator::Words& mine = emulator::fibers[emulator::current].brought;
+  for (int i = 0; i < 4; ++i) mine.word[i] = a[i] & 0xffffe000;
+  for (int i = 0; i < 2; ++i) mine.word[4 + i] = b[i] & 0xffffe000;
+  emulator::wait(emulator::AT_SHUFFLE);
+  const emulator::Words* warp = &emulator::snapshot[emulator::current / 32 * 32];
+  int lane = emulator::current % 32;
+  for (int i = 0; i < 4; ++i) {
+    int row = lane / 4, column = lane % 4 * 2 + i % 2;
+    double sum = d[i];
+    for (int j = 0; j < 8; ++j) {
+      const uint *left = warp[row * 4 + j % 4].word, *right = warp[column * 4 + j % 4].word;
+      sum += double(bits_float(left[i / 2 + j / 4 * 2])) * bits_float(right[4 + j / 4]);
+    }
+    d[i] = float(sum);
+  }
+}
+}  // namespace tl
