@@ -215,9 +215,8 @@ def run_tree(cell: Cell) -> None:
 def run_slot(cell: Cell, length: Any) -> None:
     """Capacity and fold of a row in the pool, then its tokens, of which there is at least one."""
     spec, cursors = cell.spec, cell.args.cursors
-    if spec.form == "verify" and not spec.tree:
-        if first_thread(cell):
-            cursors[WINDOW, cell.slot] = length
+    if tvm.tirx.all(spec.form == "verify" and not spec.tree, first_thread(cell)):
+        cursors[WINDOW, cell.slot] = length
     capacity = T.Select(cell.kv_only != 0, spec.kv_only, spec.buffer)
     full = T.bool(True) if FORMS[spec.form].folds == "pending" else cell.count + length > capacity
     folds = tvm.tirx.all(cell.count > 0, full)

@@ -1,4 +1,4 @@
-"""decode and verify on CUDA with tensor cores: the tokens' reads of the checkpoint, of records and of itself as matrix products.
+"""decode and verify on CUDA with tensor cores: what tokens read of checkpoint, records and each other, as products.
 
 A block's rows come in strips of 16; ``parts`` warps share a strip, each with its own chunks of 16 columns. The state is
 asked for before anything else and waits in shared memory: a warp copies what it reads, so that no barrier is needed.
@@ -300,8 +300,9 @@ def stage_token(cell: Cell, token: Token, length: Any, q: int) -> None:
     if t < length:
         append_token(cell, token, t)
     if t < g.T:
+        own = [key_row(cell, r, g.padded_records + t) for r in range(g.rank)]
         stage_vectors(cell, token, program.reads, reads, [t * g.reads + i for i in range(g.reads)])
-        stage_vectors(cell, token, program.rights, keys, [key_row(cell, r, g.padded_records + t) for r in range(g.rank)])
+        stage_vectors(cell, token, program.rights, keys, own)
         for i, d in enumerate(program.definitions):
             if cell.lane == i % g.lanes:
                 cell.shared["numbers"][t, i] = token.leaves.held[scalar_leaf(token, d.name)][0]
@@ -417,7 +418,8 @@ def score(cell: Cell, lane: Lane, read: Any) -> None:
                     for e in T.vectorized(2):
                         row = lane.warp * g.rank * g.score_rows + m * STRIP + 8 * p + lane.g
                         at = (m * g.read_tiles + n) * 4 + 2 * p
-                        cell.shared["partial"][row * g.sum_stride + n * 8 + 2 * lane.t + e] = sums[at + e] + rest[at + e]
+                        column = row * g.sum_stride + n * STEP + 2 * lane.t
+                        cell.shared["partial"][column + e] = sums[at + e] + rest[at + e]
 
 
 def score_sum(cell: Cell, r: Any, row: Any, column: Any) -> Any:

@@ -117,7 +117,11 @@ class GpuSchedule(Schedule):
             )
             return (clean, min(spare, 0) if not clean else 0, wide, *shape, -s.ctas_per_sm)
 
-        legal = cls.legal(spec, target)
+        made = cls.legal(spec, target)
+        tensor = [s for s in made if s.mma] if FORMS[spec.form].window else []
+        if tensor:
+            return max(tensor, key=lambda s: (s.registers >= 128, s.block_v == 64, s.threads == 128, s.ctas_per_sm))
+        legal = [s for s in made if not s.mma]
         if not legal:
             what = f"form={spec.form}, window={spec.window}, state={spec.state}, K={spec.K}, V={spec.V}"
             accepted = f"fewer nodes, whose vectors fit {getattr(target, 'shared_limit', 0)} bytes of shared memory"
@@ -354,6 +358,7 @@ class Geometry:
         """Strides: what the lanes of an access touch lies in different banks."""
         s = self.schedule
         stride = self.sum_stride
+        partial = max(self.splits * self.rank * self.score_rows * stride, s.block_v * self.parts * self.read_stride)
         return {
             "state": (s.block_v, self.K + 8),
             "reads": (self.T * self.reads, self.K + 16),
@@ -362,8 +367,7 @@ class Geometry:
             "weights": (self.rank, self.padded_records),
             "past": (self.rank * self.padded_records, stride),
             **({"scores": (self.T, self.score_stride)} if self.T > 1 else {}),
-            # Partial scores, and later partial reads of every row.
-            "partial": (max(self.splits * self.rank * self.score_rows * stride, s.block_v * self.parts * self.read_stride),),
+            "partial": (partial,),  # scores, and later reads of every row
         }
 
     @property
@@ -455,7 +459,8 @@ class Geometry:
         """Whether tensor cores can do the products: a token or a chain of them, a float32 state of whole strips, no
         log-decay but that of the head."""
         spec, s = self.spec, self.schedule
-        if FORMS[spec.form].folds != "full" or spec.tree or self.replays or spec.state != "float32" or spec.layout != "VK":
+        chain = FORMS[spec.form].folds == "full" and not spec.tree and not self.replays
+        if not chain or spec.state != "float32" or spec.layout != "VK":
             return False
         layout = spec.record_layout
         if spec.stochastic or layout.log_decay_key is not None or layout.log_decay_value is not None:
