@@ -118,9 +118,9 @@ class GpuSchedule(Schedule):
             return (clean, min(spare, 0) if not clean else 0, wide, *shape, -s.ctas_per_sm)
 
         made = cls.legal(spec, target)
-        tensor = [s for s in made if s.mma] if FORMS[spec.form].window else []
-        if tensor:
-            return max(tensor, key=lambda s: (s.registers >= 128, s.block_v == 64, s.threads == 128, s.ctas_per_sm))
+        tensor = [s for s in made if s.mma and Geometry(spec, s).pressure <= s.registers]
+        if tensor and FORMS[spec.form].window:
+            return max(tensor, key=lambda s: (s.block_v == 64, s.threads == 128, s.ctas_per_sm))
         legal = [s for s in made if not s.mma]
         if not legal:
             what = f"form={spec.form}, window={spec.window}, state={spec.state}, K={spec.K}, V={spec.V}"
@@ -419,6 +419,8 @@ class Geometry:
     def pressure(self) -> int:
         """Registers with which no kernel spills: an upper bound, linear in what a lane holds at once, over what ptxas
         needed for a sample of recurrences, forms and tiles."""
+        if self.schedule.mma:
+            return self._pressure_mma
         spec, replayed = self.spec, self.replays or FORMS[self.spec.form].writes_state
         needed = 36 + 1.35 * self.state + 2.1 * max(1, self.slots) * self.rank * self.rows
         if spec.tokens:
@@ -433,6 +435,14 @@ class Geometry:
         if self.sweeps > 1:
             needed += 40 + 0.75 * self.state + 8 * self.T
         return int(needed)
+
+    @property
+    def _pressure_mma(self) -> int:
+        """The state passes through few registers; left vectors, sums and values over V stay."""
+        rounds = ceil_div(self.most_records, self.groups)
+        needed = 66 + 0.5 * self.columns * (self.token_words + rounds * self.record_words)
+        needed += 6 * self.rank * self.record_steps + 10 * ceil_div(self.T * self.reads, STRIP) + 2 * self.T
+        return int(needed + 8 * (self.rank - 1))
 
     @cached_property
     def token_words(self) -> float:
