@@ -120,7 +120,7 @@ class GpuSchedule(Schedule):
         made = cls.legal(spec, target)
         tensor = [s for s in made if s.mma and Geometry(spec, s).pressure <= s.registers]
         if tensor and FORMS[spec.form].window:
-            return max(tensor, key=lambda s: (s.block_v == 64, s.threads == 128, s.ctas_per_sm))
+            return max(tensor, key=lambda s: (-abs(s.block_v - 64), s.threads == 128, s.ctas_per_sm))
         legal = [s for s in made if not s.mma]
         if not legal:
             what = f"form={spec.form}, window={spec.window}, state={spec.state}, K={spec.K}, V={spec.V}"
@@ -364,7 +364,7 @@ class Geometry:
             "reads": (self.T * self.reads, self.K + 16),
             "keys": (self.rank * (self.padded_records + self.T), self.K + 16),
             "numbers": (self.T, len(self.spec.program.definitions) + 1),
-            "weights": (self.rank, self.padded_records),
+            "weights": (self.rank, ceil_div(self.most_records, self.lanes) * self.lanes),
             "past": (self.rank * self.padded_records, stride),
             **({"scores": (self.T, self.score_stride)} if self.T > 1 else {}),
             "partial": (partial,),  # scores, and later reads of every row

@@ -136,6 +136,7 @@ MMA = {
     VERIFY_MMA: GpuSchedule(32, 16, 64, 1, 1),
     spec_of("verify", "gated_delta_product_2", K=64, io="float32"): GpuSchedule(32, 16, 128, 1, 1),
     spec_of("verify", "lightning", K=64, window=8, records="hilo"): GpuSchedule(16, 16, 64, 1, 1),
+    spec_of("verify", "simple_gla", K=64, window=2, buffer=20): GpuSchedule(32, 16, 64, 1, 1),
 }
 QUICK = [
     DECODE,
@@ -241,7 +242,7 @@ def test_decay_of_zero_forgets_everything(emulated: Any, monkeypatch: pytest.Mon
         return drawn
 
     monkeypatch.setattr(Stream, "_draw", with_infinite_gates)
-    for spec in (DECODE, VERIFY, FLUSH):
+    for spec in (DECODE, VERIFY, VERIFY_MMA, FLUSH):
         case = case_of(spec)
         decays = case.before["record_log_decay"]
         assert bool(decays.isneginf().any())
@@ -251,7 +252,7 @@ def test_decay_of_zero_forgets_everything(emulated: Any, monkeypatch: pytest.Mon
         assert result.ok, result.reason
 
 
-@pytest.mark.parametrize("spec", [DECODE, VERIFY, STEP], ids=name_of)
+@pytest.mark.parametrize("spec", [DECODE, VERIFY, VERIFY_MMA, STEP], ids=name_of)
 def test_a_row_does_not_depend_on_its_neighbours(spec: KernelSpec, emulated: Any) -> None:
     case = case_of(spec)
     together, per_token = case.tensors(), {a.name for a in RECURRENCES["gated_delta_rule"].arguments if not a.parameter}
@@ -280,7 +281,7 @@ def strided(x: torch.Tensor, dim: int, gap: int) -> torch.Tensor:
     return view
 
 
-@pytest.mark.parametrize("spec", [DECODE, VERIFY], ids=name_of)
+@pytest.mark.parametrize("spec", [DECODE, VERIFY, VERIFY_MMA], ids=name_of)
 def test_strides_of_every_kind(spec: KernelSpec, emulated: Any) -> None:
     """Pools with gaps, inputs that are slices of a wider tensor, int64 indices with a stride: the same bits."""
     case = case_of(spec)
@@ -342,18 +343,19 @@ def test_lengths_out_of_range_count_as_nothing(emulated: Any) -> None:
         assert same_bits(given["state"][slot], case.before["state"][slot])
 
 
-def test_tokens_past_the_length_may_be_anything(emulated: Any) -> None:
+@pytest.mark.parametrize("spec", [VERIFY, VERIFY_MMA], ids=name_of)
+def test_tokens_past_the_length_may_be_anything(spec: KernelSpec, emulated: Any) -> None:
     """What lies beyond a short window in its tile must not leak into it: NaN there, the same bits as without."""
-    case = case_of(VERIFY)
+    case = case_of(spec)
     clean, poisoned = case.tensors(), case.tensors()
     lengths = clean["lengths"].tolist()
-    assert min(lengths) < VERIFY.window
+    assert min(lengths) < spec.window
     for a in RECURRENCES["gated_delta_rule"].arguments:
         for b, length in enumerate(lengths if not a.parameter else ()):
             poisoned[a.name][b, length:] = torch.nan
     for given in (clean, poisoned):
-        emulated(VERIFY)(*arguments_of(VERIFY, given))
-    for name in ("out", "state", "cursors", *(f.name for f in VERIFY.record_layout.fields)):
+        emulated(spec)(*arguments_of(spec, given))
+    for name in ("out", "state", "cursors", *(f.name for f in spec.record_layout.fields)):
         assert same_bits(clean[name], poisoned[name]), name
 
 
