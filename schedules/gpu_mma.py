@@ -111,8 +111,8 @@ def slots(cell: Cell) -> int:
 
 
 def rounds(cell: Cell) -> int:
-    """Records whose right vectors one group stages."""
-    return ceil_div(cell.geo.most_records, cell.geo.groups)
+    """Records, and places behind the last, whose right vectors one group stages."""
+    return ceil_div(cell.geo.padded_records, cell.geo.groups)
 
 
 def key_row(cell: Cell, r: int, j: Any) -> Any:

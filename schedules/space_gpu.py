@@ -439,7 +439,7 @@ class Geometry:
     @property
     def _pressure_mma(self) -> int:
         """The state passes through few registers; left vectors, sums and values over V stay."""
-        rounds = ceil_div(self.most_records, self.groups)
+        rounds = ceil_div(self.padded_records, self.groups)
         needed = 66 + 0.5 * self.columns * (self.token_words + rounds * self.record_words)
         needed += 6 * self.rank * self.record_steps + 10 * ceil_div(self.T * self.reads, STRIP) + 2 * self.T
         return int(needed + 8 * (self.rank - 1))
