@@ -22,32 +22,25 @@ from typing import Any
 
 import tilelang.language as T
 
-from kvbuffer_codegen.ir import expr as ex
-from kvbuffer_codegen.ir.expr import Expr
 from kvbuffer_codegen.schedules import common
-from kvbuffer_codegen.schedules.gpu_tile import (
-    F32,
-    ZERO,
-    Cell,
-    Leaves,
-    Place,
-    access,
-    leaves_of,
-    load_columns,
-    number_at,
-    store_columns,
-    suffix_sum,
+from kvbuffer_codegen.schedules.gpu_mma_load import (
+    Lane,
+    Records,
+    clear_missing,
+    fetch_state,
+    key_row,
+    load_keys,
+    load_lefts,
+    load_numbers,
+    record_registers,
+    stage_keys,
+    stage_token,
+    stage_weights,
 )
-from kvbuffer_codegen.schedules.gpu_token import (
-    Token,
-    append_token,
-    compute_token,
-    load_token,
-    scalar_leaf,
-    token_registers,
-)
+from kvbuffer_codegen.schedules.gpu_tile import F32, ZERO, Cell
+from kvbuffer_codegen.schedules.gpu_token import Token, load_token, token_registers
 from kvbuffer_codegen.schedules.gpu_window import load_values, lower_row, row_registers, solve_token, write_token
-from kvbuffer_codegen.schedules.space_gpu import STEP, STRIP, WARP, ceil_div, factored
+from kvbuffer_codegen.schedules.space_gpu import STEP, STRIP, ceil_div, factored
 
 
 class RowCell(Cell):
@@ -64,262 +57,6 @@ class RowCell(Cell):
     @property
     def owner(self) -> Any:
         return self.thread < self.geo.schedule.block_v
-
-
-@dataclass
-class Lane:
-    """Where a lane of a product stands: its strip, its warp's part of the columns, and its place (g, t) in the warp."""
-
-    warp: Any
-    strip: Any
-    part: Any
-    g: Any
-    t: Any
-
-    @classmethod
-    def of(cls, cell: Cell) -> Lane:
-        warp, lane = cell.thread // WARP, cell.thread % WARP
-        return cls(warp, warp // cell.geo.parts, warp % cell.geo.parts, lane // 4, lane % 4)
-
-    @property
-    def row(self) -> Any:
-        """The first of its two rows, inside the tile."""
-        return self.strip * STRIP + 2 * self.g
-
-
-@dataclass
-class Records:
-    """Registers for a row's records.
-
-    numbers  parameters that decays and scales need        keys     leaves of the right vectors that this group stages
-    lefts    [rank * steps * 4] of lane (g, t), as an operand: records t and t + 4 of a step, two rows each
-    decay    [slots] log-decay of records lane, lane + lanes, ..., then the weight it makes
-    scales   [rank * slots] what multiplies their stored right vectors
-    carry    [1] sum of all log-decays
-    """
-
-    numbers: Leaves
-    keys: Leaves
-    lefts: Any
-    decay: Any
-    scales: Any
-    carry: Any
-
-
-def slots(cell: Cell) -> int:
-    return ceil_div(cell.geo.most_records, cell.geo.lanes)
-
-
-def rounds(cell: Cell) -> int:
-    """Records, and places behind the last, whose right vectors one group stages."""
-    return ceil_div(cell.geo.padded_records, cell.geo.groups)
-
-
-def key_row(cell: Cell, r: int, j: Any) -> Any:
-    """The row of shared keys that has right vector ``r`` of record ``j``; the window's tokens follow the records."""
-    return r * (cell.geo.padded_records + cell.geo.T) + j
-
-
-def existing(cell: Cell, j: Any) -> Any:
-    """Record ``j``, or where there is none, one that is there or the next to be: a load that no branch guards, so that
-    the addresses of all are computed together."""
-    return T.max(T.min(j, cell.count - 1), 0)
-
-
-def record_registers(cell: Cell) -> Records:
-    g, layout = cell.geo, cell.spec.record_layout
-    numbers, keys = Leaves(cell.spec), Leaves(cell.spec)
-    scales = [right.scale for right in layout.rights]
-    for node in leaves_of([layout.log_decay_scalar, *scales], "input"):
-        numbers.held[node] = T.alloc_local((1,), F32)
-    for node in leaves_of([right.vector for right in layout.rights], "field", "input"):
-        name = node.value if node.op == "field" else node.value[0]
-        size = (g.columns if node.axes else 1) * (rounds(cell) if node.op == "field" else 1)
-        keys.held[node] = T.alloc_local((size,), getattr(cell.args, name).dtype)
-    return Records(
-        numbers,
-        keys,
-        T.alloc_local((g.rank * g.record_steps * 4,), F32),
-        T.alloc_local((slots(cell),), F32),
-        T.alloc_local((g.rank * slots(cell),), F32),
-        T.alloc_local((1,), F32),
-    )
-
-
-# --- loads
-
-
-@T.macro
-def fetch_state(cell: Cell, lane: Lane) -> None:
-    """The warp's rows and columns of the tile on their way to shared memory."""
-    g = cell.geo
-    width = g.K // g.parts
-    for i in T.unroll(STRIP * width // (4 * WARP)):
-        piece = i * WARP + cell.thread % WARP
-        row = lane.strip * STRIP + piece // (width // 4)
-        column = lane.part * width + piece % (width // 4) * 4
-        T.call_extern(
-            "handle",
-            "tl::cp_async_gs<16>",
-            T.address_of(cell.shared["state"][row, column]),
-            T.address_of(cell.args.state[cell.state(cell.tile * g.schedule.block_v + row, column)]),
-        )
-
-
-@T.macro
-def load_numbers(cell: Cell, records: Records) -> None:
-    """Log-decays and scales of the records that this lane weighs; neutral where there is none."""
-    g, layout = cell.geo, cell.spec.record_layout
-    for node, buffer in records.numbers.held.items():
-        buffer[0] = number_at(cell.input(node, 0))
-    for slot in list(range(slots(cell))):
-        j = slot * g.lanes + cell.lane
-        if layout.log_decay_scalar is not None:
-            records.decay[slot] = record_number(cell, records, layout.log_decay_scalar, j)
-        for r, right in enumerate(layout.rights):
-            one = ex.const(1.0) if right.scale is None else right.scale
-            records.scales[r * slots(cell) + slot] = record_number(cell, records, one, j)
-
-
-def record_number(cell: Cell, records: Records, expr: Expr, j: Any) -> Any:
-    j = existing(cell, j)
-    return records.numbers.lower(expr, 0, lambda node: number_at(cell.record(node.value, j)))
-
-
-@T.macro
-def load_keys(cell: Cell, records: Records) -> None:
-    """What the right vectors are built from of records group, groups + group, ..."""
-    g = cell.geo
-    for node, buffer in records.keys.held.items():
-        if node.op == "input":
-            load_columns(cell, buffer, cell.input(node, 0), access(cell.spec, node.value[0], g.piece))
-    for q in list(range(rounds(cell))):
-        for node, buffer in records.keys.held.items():
-            if node.op == "field":
-                source = cell.record(node.value, existing(cell, q * g.groups + cell.group))
-                if len(node.axes) > 0:
-                    load_columns(cell, buffer, source, access(cell.spec, node.value, g.piece), q * g.columns)
-                else:
-                    buffer[q] = number_at(source)
-
-
-@T.macro
-def load_lefts(cell: Cell, lane: Lane, records: Records) -> None:
-    """This lane's operands of left vectors."""
-    g, layout = cell.geo, cell.spec.record_layout
-    row = cell.tile * g.schedule.block_v + lane.row
-    for r, left in enumerate(layout.lefts):
-        for i in list(range(2 * g.record_steps)):
-            at = (r * g.record_steps * 2 + i) * 2
-            for n, part in enumerate(left.args if left.op == "add" else (left,)):
-                source = cell.record(part.value, existing(cell, i * 4 + lane.t))
-                raw = T.alloc_local((2,), source.tensor.dtype)
-                for p in T.vectorized(2):
-                    raw[p] = source.tensor[(*source.where, row + p)]
-                for p in list(range(2)):
-                    if n == 0:
-                        records.lefts[at + p] = T.cast(raw[p], F32)
-                    else:
-                        records.lefts[at + p] = records.lefts[at + p] + T.cast(raw[p], F32)
-
-
-@T.macro
-def clear_missing(cell: Cell, lane: Lane, records: Records) -> None:
-    """Left vectors, decays and scales of records that do not exist become nothing."""
-    g = cell.geo
-    for i in list(range(2 * g.record_steps)):
-        for r in list(range(g.rank)):
-            for p in list(range(2)):
-                at = ((r * g.record_steps * 2) + i) * 2 + p
-                records.lefts[at] = T.Select(i * 4 + lane.t < cell.count, records.lefts[at], ZERO)
-    for slot in list(range(slots(cell))):
-        there = slot * g.lanes + cell.lane < cell.count
-        records.decay[slot] = T.Select(there, records.decay[slot], ZERO)
-        for r in list(range(g.rank)):
-            at = r * slots(cell) + slot
-            records.scales[at] = T.Select(there, records.scales[at], ZERO)
-
-
-# --- shared memory
-
-
-@T.macro
-def stage_weights(cell: Cell, records: Records) -> None:
-    """What multiplies each record's stored right vectors: its scale and the decays after it; 0 behind the last."""
-    g, layout = cell.geo, cell.spec.record_layout
-    records.carry[0] = ZERO
-    for slot in reversed(range(slots(cell))):
-        if layout.log_decay_scalar is not None:
-            suffix_sum(cell, records.decay, slot, records.carry, 0)
-            records.decay[slot] = T.exp(records.decay[slot])
-            for r in list(range(g.rank)):
-                at = r * slots(cell) + slot
-                records.scales[at] = records.scales[at] * records.decay[slot]
-        if cell.group == 0:
-            for r in list(range(g.rank)):
-                cell.shared["weights"][r, slot * g.lanes + cell.lane] = records.scales[r * slots(cell) + slot]
-
-
-@T.macro
-def stage_keys(cell: Cell, records: Records) -> None:
-    """Right vectors of records to shared memory, 0 where there is none."""
-    g, keys = cell.geo, cell.shared["keys"]
-    values = T.alloc_local((g.columns,), keys.dtype)
-    for q in list(range(rounds(cell))):
-        if q * g.groups + cell.group < g.padded_records:
-            for r, right in enumerate(cell.spec.record_layout.rights):
-                for c in T.unroll(g.columns):
-                    values[c] = T.cast(0, keys.dtype)
-                if q * g.groups + cell.group < cell.count:
-                    for c in T.unroll(g.columns):
-                        values[c] = key_value(cell, records, right.vector, q, c)
-                store_columns(cell, values, Place(keys, (key_row(cell, r, q * g.groups + cell.group),)), g.piece)
-
-
-def key_value(cell: Cell, records: Records, vector: Expr, q: int, c: Any) -> Any:
-    """Column register ``c`` of a right vector of the group's ``q``-th record."""
-
-    def leaf(node: Expr) -> Any:
-        place = q if node.op == "field" else 0
-        return T.cast(records.keys.held[node][place * cell.geo.columns + c if node.axes else place], F32)
-
-    if cell.geo.key_dtype != F32:  # a field as it is stored
-        return records.keys.held[vector][q * cell.geo.columns + c]
-    return common.lower(vector, leaf, cell.spec)
-
-
-@T.macro
-def stage_token(cell: Cell, token: Token, length: Any, q: int) -> None:
-    """Token q * groups + group of the window; called by whole warps."""
-    g, program = cell.geo, cell.spec.program
-    reads, keys = cell.shared["reads"], cell.shared["keys"]
-    t = q * g.groups + cell.group
-    if q > 0:
-        load_token(cell, token, T.min(t, g.T - 1))
-    compute_token(cell, token)
-    if t < length:
-        append_token(cell, token, t)
-    if t < g.T:
-        own = [key_row(cell, r, g.padded_records + t) for r in range(g.rank)]
-        stage_vectors(cell, token, program.reads, reads, [t * g.reads + i for i in range(g.reads)])
-        stage_vectors(cell, token, program.rights, keys, own)
-        for i, d in enumerate(program.definitions):
-            if cell.lane == i % g.lanes:
-                cell.shared["numbers"][t, i] = token.leaves.held[scalar_leaf(token, d.name)][0]
-
-
-@T.macro
-def stage_vectors(cell: Cell, token: Token, vectors: Any, into: Any, rows: Any) -> None:
-    """Vectors over K without the numbers that multiply them."""
-    values = T.alloc_local((cell.geo.columns,), into.dtype)
-    for vector, row in zip(vectors, rows, strict=True):
-        rest = factored(vector)[1]
-        for c in T.unroll(cell.geo.columns):
-            values[c] = token.leaves.lower(rest, c) if into.dtype == F32 else token.leaves.held[rest][c]
-        store_columns(cell, values, Place(into, (row,)), cell.geo.piece)
-
-
-# --- products
 
 
 def high(x: Any) -> Any:
