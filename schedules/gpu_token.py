@@ -178,9 +178,11 @@ def share_token(cell: Cell, token: Token, length: Any, q: int) -> None:
     if t < g.T:
         for c in T.unroll(g.columns):
             for i in T.unroll(g.reads):
-                cell.shared["reads"][t * g.reads + i, cell.column(c)] = token.reads[i * g.columns + c]
+                shared = cell.shared["reads"]
+                shared[t * g.reads + i, cell.column(c)] = T.cast(token.reads[i * g.columns + c], shared.dtype)
             for r in T.unroll(g.rank):
-                cell.shared["rights"][t * g.rank + r, cell.column(c)] = token.rights[r * g.columns + c]
+                shared = cell.shared["rights"]
+                shared[t * g.rank + r, cell.column(c)] = T.cast(token.rights[r * g.columns + c], shared.dtype)
             if g.key_decay:
                 cell.shared["token_decay"][t, cell.column(c)] = token.decay[c]
         for i, d in enumerate(cell.spec.program.definitions):
@@ -215,7 +217,7 @@ def read_vector(cell: Cell, token: Token, t: Any, i: int, into: Any, shared: boo
         if g.resident and not shared:
             into[c] = token.reads[i * g.columns + c]
         else:
-            into[c] = cell.shared["reads"][t * g.reads + i, cell.column(c)]
+            into[c] = T.cast(cell.shared["reads"][t * g.reads + i, cell.column(c)], F32)
 
 
 @T.macro
@@ -274,7 +276,8 @@ def build_rights(cell: Cell, ring: Ring, m: int, j: Any, n: Any) -> None:
         else:
             for r in T.unroll(g.rank):
                 for c in T.unroll(g.columns):
-                    ring.rights[r * g.columns + c] = cell.shared["rights"][(j - n) * g.rank + r, cell.column(c)]
+                    shared = cell.shared["rights"][(j - n) * g.rank + r, cell.column(c)]
+                    ring.rights[r * g.columns + c] = T.cast(shared, F32)
 
 
 @T.macro

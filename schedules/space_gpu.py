@@ -23,6 +23,7 @@ WARP = 32
 MAX_ROWS, MAX_STATE = 8, 64  #: rows of a lane, and float32 state values of a lane, that still fit its registers
 #: Tokens that are solved together, scores of a record against all of them, bytes of their vectors in shared memory.
 MAX_WINDOW, MAX_VALUES, MAX_SHARED = 8, 64, 24 * 1024
+MOST_VECTORS = 64 * 1024  #: bytes of float32 vectors that a tree has in shared memory
 STRIP, STEP = 16, 8  #: rows, and vectors or records, of a product of tensor cores; a strip of columns is 16 too
 MAX_RECORDS, MAX_TILES = 32, 4  #: of a window on tensor cores: records of a row, and tiles of scores and of reads
 
@@ -349,9 +350,17 @@ class Geometry:
                 return "float32"
         return self.spec.io
 
+    @property
+    def crowded(self) -> bool:
+        """A tree with so many nodes that vectors which are inputs stay in their own dtype in shared memory."""
+        words = self.T * (self.reads + self.rank) * self.padded_k
+        return self.spec.tree and not self.key_decay and 4 * words > MOST_VECTORS
+
     def shared_dtype(self, name: str) -> str:
         if self.schedule.mma and name in ("reads", "keys"):
             return self.read_dtype if name == "reads" else self.key_dtype
+        if self.crowded and name in ("reads", "rights"):
+            return self.read_dtype if name == "reads" else self._narrow(self.spec.program.rights)
         return "int32" if name == "parents" else "float32"
 
     def _shared_mma(self) -> dict[str, tuple[int, ...]]:
@@ -432,6 +441,7 @@ class Geometry:
         if not self.one_chunk:
             needed += 0.5 * self.state
         needed += (self.rows + self.columns) * spec.scaled + 24 * spec.stochastic
+        needed += 12 * (spec.state == "float8_e4m3fn")
         if self.sweeps > 1:
             needed += 40 + 0.75 * self.state + 8 * self.T
         return int(needed)
