@@ -178,11 +178,13 @@ def share_token(cell: Cell, token: Token, length: Any, q: int) -> None:
     if t < g.T:
         for c in T.unroll(g.columns):
             for i in T.unroll(g.reads):
-                shared = cell.shared["reads"]
-                shared[t * g.reads + i, cell.column(c)] = T.cast(token.reads[i * g.columns + c], shared.dtype)
+                cell.shared["reads"][t * g.reads + i, cell.column(c)] = T.cast(
+                    token.reads[i * g.columns + c], g.shared_dtype("reads")
+                )
             for r in T.unroll(g.rank):
-                shared = cell.shared["rights"]
-                shared[t * g.rank + r, cell.column(c)] = T.cast(token.rights[r * g.columns + c], shared.dtype)
+                cell.shared["rights"][t * g.rank + r, cell.column(c)] = T.cast(
+                    token.rights[r * g.columns + c], g.shared_dtype("rights")
+                )
             if g.key_decay:
                 cell.shared["token_decay"][t, cell.column(c)] = token.decay[c]
         for i, d in enumerate(cell.spec.program.definitions):
@@ -276,8 +278,9 @@ def build_rights(cell: Cell, ring: Ring, m: int, j: Any, n: Any) -> None:
         else:
             for r in T.unroll(g.rank):
                 for c in T.unroll(g.columns):
-                    shared = cell.shared["rights"][(j - n) * g.rank + r, cell.column(c)]
-                    ring.rights[r * g.columns + c] = T.cast(shared, F32)
+                    ring.rights[r * g.columns + c] = T.cast(
+                        cell.shared["rights"][(j - n) * g.rank + r, cell.column(c)], F32
+                    )
 
 
 @T.macro
