@@ -100,7 +100,7 @@ def test_a_bundle_is_searched_as_the_machine_that_built_it_would(plan: Plan, tmp
     assert [e["result"].get("rows") for e in evidence] == [None, 2, 8]
 
     with Farm(1, "fake_jobs", 20) as farm:
-        derive.derive(lines, RECURRENCES, tmp_path / "again", farm, tmp_path / "work")
+        derive.derive(*derive.winners(lines, RECURRENCES), tmp_path / "again", farm, tmp_path / "work")
     files = {p.relative_to(out): p.read_bytes() for p in out.rglob("*") if p.is_file()}
     again = tmp_path / "again"
     assert {p.relative_to(again): p.read_bytes() for p in again.rglob("*") if p.is_file()} == files

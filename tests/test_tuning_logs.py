@@ -149,7 +149,7 @@ def test_a_shipped_kernel_comes_again_from_its_log(
     assert main(["tune", "--from-logs", str(log), "--out", str(folders[0]), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert {row["device"] for row in found["kernels"]} == {"NVIDIA H200"}
-    again = derive.derive(logs.read_log(log), {}, folders[1], farm, tmp_path / "work")
+    again = derive.derive(*derive.winners(logs.read_log(log), {}), folders[1], farm, tmp_path / "work")
     assert json.loads(json.dumps(again.kernels)) == found["kernels"]
     a, b = ({p.relative_to(f): p.read_bytes() for p in f.rglob("*") if p.is_file()} for f in folders)
     assert a == b
@@ -167,14 +167,14 @@ def test_a_shipped_kernel_comes_again_from_its_log(
 def test_evidence_of_a_log_is_kept_where_the_binary_is_the_one_that_ran(farm: Farm, tmp_path: Path) -> None:
     lines = [line(10.0, rows=rows) for rows in (1, 8)] + [other(5.0, rows=rows) for rows in (1, 8)]
     first, second = tmp_path / "first", tmp_path / "second"
-    derive.derive(lines, {}, first, farm, tmp_path / "work1")
+    derive.derive(*derive.winners(lines, {}), first, farm, tmp_path / "work1")
     (relative,) = read_index(first).artifacts
     made = read_artifact(first / relative)
     assert made.manifest["schedule"] == OTHER
     assert made.manifest["evidence"] == []  # the lines do not say what ran
     ran = {"binary": evidence.binary_digest(made), "driver": "13000", "checks": {"graph": "ok"}}
     lines = [{**t, **ran} for t in lines[:3]] + [{**lines[3], **ran, "binary": "0" * 64}]
-    derive.derive(lines, {}, second, farm, tmp_path / "work2")
+    derive.derive(*derive.winners(lines, {}), second, farm, tmp_path / "work2")
     check, timing = read_artifact(second / relative).manifest["evidence"]
     assert check["result"] == {"errors": {"cursors": 0.0}, "graph": "ok"}
     assert (timing["result"]["us"], timing["result"]["rows"]) == (5.0, 16)
@@ -183,7 +183,7 @@ def test_evidence_of_a_log_is_kept_where_the_binary_is_the_one_that_ran(farm: Fa
     }
     assert sorted(c.rows for c in read_index(second).choices) == [(16, 63), (64, 255)]
     before = {p: p.read_bytes() for p in second.rglob("*") if p.is_file()}
-    derive.derive(lines, {}, second, farm, tmp_path / "work3")
+    derive.derive(*derive.winners(lines, {}), second, farm, tmp_path / "work3")
     assert {p: p.read_bytes() for p in second.rglob("*") if p.is_file()} == before
 
 

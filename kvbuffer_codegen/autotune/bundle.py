@@ -20,7 +20,7 @@ from kvbuffer_codegen.artifact import ArtifactError, decode, write_file
 from kvbuffer_codegen.autotune.candidates import Candidates, candidates, folder_name, schedule_text
 from kvbuffer_codegen.autotune.farm import Farm
 from kvbuffer_codegen.autotune.jobs import COMPILE, OK, Job, spec_from_json, spec_to_json
-from kvbuffer_codegen.autotune.logs import clean
+from kvbuffer_codegen.autotune.logs import clean, trial_text
 from kvbuffer_codegen.autotune.measure import Machine
 from kvbuffer_codegen.autotune.search import Point, generator_hash
 from kvbuffer_codegen.ir.forms import KernelSpec
@@ -86,7 +86,7 @@ class BundleBuilder:
         default = tried.schedules[0].to_dict()
 
         def done(job: Job, answer: Job) -> None:
-            answers[json.dumps(job["schedule"], sort_keys=True)] = clean(answer)
+            answers[trial_text(job)] = clean(answer)
             if answer.get("resources", {}).get("spill_bytes") and job["schedule"] != default:
                 shutil.rmtree(job["folder"], ignore_errors=True)  # which nobody times
 
@@ -208,5 +208,5 @@ class Bundle:
         """What :meth:`~kvbuffer_codegen.autotune.farm.Farm.run` would say, at once."""
         for job in jobs:
             answers = self.answers[spec_from_json(job["spec"])]
-            done(job, answers[json.dumps(job["schedule"], sort_keys=True)])
+            done(job, answers[trial_text(job)])
         return len(jobs)

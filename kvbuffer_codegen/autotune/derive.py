@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from kvbuffer_codegen.artifact import read_artifact
-from kvbuffer_codegen.autotune.candidates import folder_name
 from kvbuffer_codegen.autotune.evidence import binary_digest, device_of, heads_of
 from kvbuffer_codegen.autotune.farm import Farm
-from kvbuffer_codegen.autotune.install import install
-from kvbuffer_codegen.autotune.jobs import OK, Job, spec_from_json, spec_to_json
+from kvbuffer_codegen.autotune.install import folder_of, install
+from kvbuffer_codegen.autotune.jobs import OK, Job, key_to_json, spec_from_json, spec_to_json
 from kvbuffer_codegen.autotune.logs import Choice, Line, LogError, choices
 from kvbuffer_codegen.ir.forms import FORMS, KernelSpec
 from kvbuffer_codegen.ir.language import Recurrence
@@ -41,7 +40,7 @@ class Winner:
 
     @property
     def name(self) -> str:
-        return f"{self.target.name}/{folder_name(self.spec, schedule_from_dict(self.trial['schedule']))}"
+        return folder_of(self.spec, schedule_from_dict(self.trial["schedule"]), self.target)
 
 
 @dataclass
@@ -61,12 +60,13 @@ def winners(
     """What the newest runs of ``lines`` chose, and how much is left out, by reason. ``recurrences``: by name, those
     that this tree has; ``target``: only this one. Raises :class:`LogError` for a key or a schedule that is none."""
     here = space.space_hash()
-    newer = {_search(t) for _, t in choices(lines, here)}
+    chosen = choices(lines, here)
+    newer = {_search(t) for _, t in chosen}
     left_out: Counter[str] = Counter()
     for other in sorted({t["space"] for t in lines} - {here}):
         left_out[OTHER_SPACE] += sum(_search(t) not in newer for _, t in choices(lines, other))
     found = []
-    for choice, trial in choices(lines, here):
+    for choice, trial in chosen:
         its_target = _target(trial)
         recurrence = recurrences.get(trial["key"]["recurrence"])
         if its_target is None or (target is not None and its_target != target):
@@ -79,20 +79,18 @@ def winners(
 
 
 def derive(
-    lines: Sequence[Line],
-    recurrences: Mapping[str, Recurrence],
+    found: Sequence[Winner],
+    left_out: Counter[str],
     out: Path,
     farm: Farm,
     work: Path,
-    target: Target | None = None,
     progress: Callable[[float, float, str], None] = lambda *_: None,
 ) -> Derived:
-    """Build into ``out`` what ``lines`` choose. ``work``: an empty folder. Evidence goes along where the binary is the
-    very one that was measured: other compilers or other sources give another.
+    """Build into ``out`` what :func:`winners` found. ``work``: an empty folder. Evidence goes along where the binary is
+    the very one that was measured: other compilers or other sources give another.
 
     Raises :class:`~kvbuffer_codegen.autotune.worker.WorkerError` where this machine is at fault.
     """
-    found, left_out = winners(lines, recurrences, target)
     result = Derived(left_out=left_out)
     by_name = {w.name: w for w in found}
     failed: dict[str, str] = {}
@@ -115,11 +113,11 @@ def derive(
 
 
 def _winner(choice: Choice, trial: Line, target: Target, recurrence: Recurrence | None) -> Winner:
-    values = {name: value for name, value in trial["key"].items() if not name.startswith("recurrence")}
-    normal_form = recurrence and recurrence.normal_form.to_dict()
     try:
         schedule_from_dict(trial["schedule"])
-        return Winner(spec_from_json({**values, "normal_form": normal_form}), target, choice, trial)
+        return Winner(
+            spec_from_json(key_to_json(trial["key"], recurrence and recurrence.normal_form)), target, choice, trial
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise LogError(f"a {trial['key']['form']} of {trial['device']}, run {trial['run']}: {error}") from None
 

@@ -52,7 +52,11 @@ def device_for(target: Target) -> torch.device | None:
 
     if target.kind == "cpu":
         return torch.device("cpu")
-    if not torch.cuda.is_available():
-        return None
-    capability = "{}.{}".format(*torch.cuda.get_device_capability())
-    return torch.device("cuda") if capability in target.capabilities else None
+    return torch.device("cuda") if gpu_capability() in target.capabilities else None
+
+
+def gpu_capability() -> str | None:
+    """Compute capability of the current GPU, as "9.0", or None."""
+    import torch
+
+    return "{}.{}".format(*torch.cuda.get_device_capability()) if torch.cuda.is_available() else None

@@ -22,8 +22,13 @@ OK, SLOW, COMPILE, TIMEOUT, WRONG, CRASH = ("ok", "slow", "compile", "timeout", 
 
 def spec_to_json(spec: KernelSpec) -> Job:
     """The inverse of :func:`spec_from_json`."""
-    key = {name: value for name, value in spec.key().items() if not name.startswith("recurrence")}
-    return {**key, "normal_form": spec.recurrence and spec.recurrence.to_dict()}
+    return key_to_json(spec.key(), spec.recurrence)
+
+
+def key_to_json(key: Mapping[str, Any], normal_form: NormalForm | None) -> Job:
+    """The same from a kernel's key, which names its recurrence only, and the recurrence."""
+    values = {name: value for name, value in key.items() if not name.startswith("recurrence")}
+    return {**values, "normal_form": normal_form and normal_form.to_dict()}
 
 
 def spec_from_json(data: Mapping[str, Any]) -> KernelSpec:

@@ -223,7 +223,7 @@ def _ratio(us: list[float], default: list[float], least: float) -> tuple[float, 
 
 
 def trial_text(trial: Line) -> str:
-    """Canonical JSON of a trial's schedule (``candidates.schedule_text`` of the schedule itself)."""
+    """Canonical JSON of a trial's, or a job's, schedule (``candidates.schedule_text`` of the schedule itself)."""
     return json.dumps(trial["schedule"], sort_keys=True)
 
 

@@ -181,16 +181,11 @@ def target_of(name: str | None, *others: str) -> Any:
             return target(name)
         except ValueError as error:
             raise CommandError(", ".join((str(error), *others))) from None
+    from kvbuffer_codegen.autotune.devices import gpu_capability
+
     capability = gpu_capability()
     fitting = [t for t in TARGETS.values() if capability in t.capabilities]
     return fitting[0] if fitting else TARGETS["cpu"]
-
-
-def gpu_capability() -> str | None:
-    """Compute capability of the current GPU, as "9.0", or None."""
-    import torch
-
-    return "{}.{}".format(*torch.cuda.get_device_capability()) if torch.cuda.is_available() else None
 
 
 def add_folder_arguments(parser: argparse.ArgumentParser, recurrence: str) -> None:

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
             Farm(workers, environment={"TMPDIR": str(work)}) as f,
             progress(args.json) as report,
         ):
-            made = derive(lines, recurrences, out, f, work / "kernels", target, report)
+            made = derive(found, left_out, out, f, work / "kernels", report)
     except (MissingCompiler, WorkerError) as error:
         raise CommandError(one_line(error), FAILED) from None
     if args.json:
