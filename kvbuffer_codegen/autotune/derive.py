@@ -116,7 +116,10 @@ def _winner(choice: Choice, trial: Line, target: Target, recurrence: Recurrence 
     try:
         schedule_from_dict(trial["schedule"])
         return Winner(
-            spec_from_json(key_to_json(trial["key"], recurrence and recurrence.normal_form)), target, choice, trial
+            spec_from_json(key_to_json(trial["key"], recurrence.normal_form if recurrence else None)),
+            target,
+            choice,
+            trial,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise LogError(f"a {trial['key']['form']} of {trial['device']}, run {trial['run']}: {error}") from None
