@@ -170,7 +170,7 @@ def score_sum(cell: Cell, r: Any, row: Any, column: Any) -> Any:
 def gather_scores(cell: Cell, token: Token, rows: Any, read: Any) -> None:
     """The scores of the ``read`` records that are read, weighted, 0 behind them; and those of the window."""
     g, program = cell.geo, cell.spec.program
-    vectors, padded = g.T * g.reads, g.record_steps * STEP
+    vectors, padded = g.T * g.reads, g.padded_records
     if read > 0:
         for q in T.unroll(ceil_div(g.rank * padded * vectors, g.schedule.threads)):
             i = q * g.schedule.threads + cell.thread

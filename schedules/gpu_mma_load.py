@@ -24,8 +24,8 @@ from kvbuffer_codegen.schedules.gpu_tile import (
     store_columns,
     suffix_sum,
 )
-from kvbuffer_codegen.schedules.gpu_token import Token, append_token, compute_token, load_token, scalar_leaf
-from kvbuffer_codegen.schedules.space_gpu import STRIP, WARP, ceil_div, factored
+from kvbuffer_codegen.schedules.gpu_token import Token, own_token, share_numbers, take_token
+from kvbuffer_codegen.schedules.space_gpu import STRIP, WARP, factored
 
 
 @dataclass
@@ -68,15 +68,6 @@ class Records:
     carry: Any
 
 
-def slots(cell: Cell) -> int:
-    return ceil_div(cell.geo.most_records, cell.geo.lanes)
-
-
-def rounds(cell: Cell) -> int:
-    """Records, and places behind the last, whose right vectors one group stages."""
-    return ceil_div(cell.geo.padded_records, cell.geo.groups)
-
-
 def key_row(cell: Cell, r: int, j: Any) -> Any:
     """The row of shared keys that has right vector ``r`` of record ``j``; the window's tokens follow the records."""
     return r * (cell.geo.padded_records + cell.geo.T) + j
@@ -96,14 +87,14 @@ def record_registers(cell: Cell) -> Records:
         numbers.held[node] = T.alloc_local((1,), F32)
     for node in leaves_of([right.vector for right in layout.rights], "field", "input"):
         name = node.value if node.op == "field" else node.value[0]
-        size = (g.columns if node.axes else 1) * (rounds(cell) if node.op == "field" else 1)
+        size = (g.columns if node.axes else 1) * (g.key_rounds if node.op == "field" else 1)
         keys.held[node] = T.alloc_local((size,), getattr(cell.args, name).dtype)
     return Records(
         numbers,
         keys,
         T.alloc_local((g.rank * g.record_steps * 4,), F32),
-        T.alloc_local((slots(cell),), F32),
-        T.alloc_local((g.rank * slots(cell),), F32),
+        T.alloc_local((g.weight_slots,), F32),
+        T.alloc_local((g.rank * g.weight_slots,), F32),
         T.alloc_local((1,), F32),
     )
 
@@ -131,13 +122,13 @@ def load_numbers(cell: Cell, records: Records) -> None:
     g, layout = cell.geo, cell.spec.record_layout
     for node, buffer in records.numbers.held.items():
         buffer[0] = number_at(cell.input(node, 0))
-    for slot in list(range(slots(cell))):
+    for slot in list(range(g.weight_slots)):
         j = slot * g.lanes + cell.lane
         if layout.log_decay_scalar is not None:
             records.decay[slot] = record_number(cell, records, layout.log_decay_scalar, j)
         for r, right in enumerate(layout.rights):
             one = ex.const(1.0) if right.scale is None else right.scale
-            records.scales[r * slots(cell) + slot] = record_number(cell, records, one, j)
+            records.scales[r * g.weight_slots + slot] = record_number(cell, records, one, j)
 
 
 def record_number(cell: Cell, records: Records, expr: Expr, j: Any) -> Any:
@@ -152,7 +143,7 @@ def load_keys(cell: Cell, records: Records) -> None:
     for node, buffer in records.keys.held.items():
         if node.op == "input":
             load_columns(cell, buffer, cell.input(node, 0), access(cell.spec, node.value[0], g.piece))
-    for q in list(range(rounds(cell))):
+    for q in list(range(g.key_rounds)):
         for node, buffer in records.keys.held.items():
             if node.op == "field":
                 source = cell.record(node.value, existing(cell, q * g.groups + cell.group))
@@ -191,11 +182,11 @@ def clear_missing(cell: Cell, lane: Lane, records: Records) -> None:
             for p in list(range(2)):
                 at = ((r * g.record_steps * 2) + i) * 2 + p
                 records.lefts[at] = T.Select(i * 4 + lane.t < cell.count, records.lefts[at], ZERO)
-    for slot in list(range(slots(cell))):
+    for slot in list(range(g.weight_slots)):
         there = slot * g.lanes + cell.lane < cell.count
         records.decay[slot] = T.Select(there, records.decay[slot], ZERO)
         for r in list(range(g.rank)):
-            at = r * slots(cell) + slot
+            at = r * g.weight_slots + slot
             records.scales[at] = T.Select(there, records.scales[at], ZERO)
 
 
@@ -204,16 +195,16 @@ def stage_weights(cell: Cell, records: Records) -> None:
     """What multiplies each record's stored right vectors: its scale and the decays after it; 0 behind the last."""
     g, layout = cell.geo, cell.spec.record_layout
     records.carry[0] = ZERO
-    for slot in reversed(range(slots(cell))):
+    for slot in reversed(range(g.weight_slots)):
         if layout.log_decay_scalar is not None:
             suffix_sum(cell, records.decay, slot, records.carry, 0)
             records.decay[slot] = T.exp(records.decay[slot])
             for r in list(range(g.rank)):
-                at = r * slots(cell) + slot
+                at = r * g.weight_slots + slot
                 records.scales[at] = records.scales[at] * records.decay[slot]
         if cell.group == 0:
             for r in list(range(g.rank)):
-                cell.shared["weights"][r, slot * g.lanes + cell.lane] = records.scales[r * slots(cell) + slot]
+                cell.shared["weights"][r, slot * g.lanes + cell.lane] = records.scales[r * g.weight_slots + slot]
 
 
 @T.macro
@@ -221,7 +212,7 @@ def stage_keys(cell: Cell, records: Records) -> None:
     """Right vectors of records to shared memory, 0 where there is none."""
     g, keys = cell.geo, cell.shared["keys"]
     values = T.alloc_local((g.columns,), keys.dtype)
-    for q in list(range(rounds(cell))):
+    for q in list(range(g.key_rounds)):
         if q * g.groups + cell.group < g.padded_records:
             for r, right in enumerate(cell.spec.record_layout.rights):
                 for c in T.unroll(g.columns):
@@ -246,22 +237,16 @@ def key_value(cell: Cell, records: Records, vector: Expr, q: int, c: Any) -> Any
 
 @T.macro
 def stage_token(cell: Cell, token: Token, length: Any, q: int) -> None:
-    """Token q * groups + group of the window; called by whole warps."""
+    """The group's ``q``-th token of the window; called by whole warps."""
     g, program = cell.geo, cell.spec.program
     reads, keys = cell.shared["reads"], cell.shared["keys"]
-    t = q * g.groups + cell.group
-    if q > 0:
-        load_token(cell, token, T.min(t, g.T - 1))
-    compute_token(cell, token)
-    if t < length:
-        append_token(cell, token, t)
+    t = own_token(cell, q)
+    take_token(cell, token, length, q)
     if t < g.T:
         own = [key_row(cell, r, g.padded_records + t) for r in range(g.rank)]
         stage_vectors(cell, token, program.reads, reads, [t * g.reads + i for i in range(g.reads)])
         stage_vectors(cell, token, program.rights, keys, own)
-        for i, d in enumerate(program.definitions):
-            if cell.lane == i % g.lanes:
-                cell.shared["numbers"][t, i] = token.leaves.held[scalar_leaf(token, d.name)][0]
+        share_numbers(cell, token, t)
 
 
 @T.macro

@@ -165,16 +165,35 @@ def park_reads(cell: Cell, token: Token) -> None:
                 cell.shared["reads"][i, cell.column(c)] = token.reads[i * g.columns + c]
 
 
+def own_token(cell: Cell, q: int) -> Any:
+    """The group's ``q``-th token of the window, which need not exist."""
+    return q * cell.geo.groups + cell.group
+
+
+@T.macro
+def take_token(cell: Cell, token: Token, length: Any, q: int) -> None:
+    """The group's ``q``-th token, the first loaded already, computed and its record appended; called by whole warps."""
+    if q > 0:
+        load_token(cell, token, T.min(own_token(cell, q), cell.geo.T - 1))
+    compute_token(cell, token)
+    if own_token(cell, q) < length:
+        append_token(cell, token, own_token(cell, q))
+
+
+@T.macro
+def share_numbers(cell: Cell, token: Token, t: Any) -> None:
+    """The definitions of token ``t`` to shared memory, where :func:`number_of` finds them."""
+    for i, d in enumerate(cell.spec.program.definitions):
+        if cell.lane == i % cell.geo.lanes:
+            cell.shared["numbers"][t, i] = token.leaves.held[scalar_leaf(token, d.name)][0]
+
+
 @T.macro
 def share_token(cell: Cell, token: Token, length: Any, q: int) -> None:
-    """Token q * groups + group of the window; called by whole warps."""
+    """The group's ``q``-th token of the window; called by whole warps."""
     g = cell.geo
-    t = q * g.groups + cell.group
-    if q > 0:
-        load_token(cell, token, T.min(t, g.T - 1))
-    compute_token(cell, token)
-    if t < length:
-        append_token(cell, token, t)
+    t = own_token(cell, q)
+    take_token(cell, token, length, q)
     if t < g.T:
         for c in T.unroll(g.columns):
             for i in T.unroll(g.reads):
@@ -187,9 +206,7 @@ def share_token(cell: Cell, token: Token, length: Any, q: int) -> None:
                 )
             if g.key_decay:
                 cell.shared["token_decay"][t, cell.column(c)] = token.decay[c]
-        for i, d in enumerate(cell.spec.program.definitions):
-            if cell.lane == i % g.lanes:
-                cell.shared["numbers"][t, i] = token.leaves.held[scalar_leaf(token, d.name)][0]
+        share_numbers(cell, token, t)
 
 
 @T.macro

@@ -329,6 +329,16 @@ class Geometry:
     def padded_records(self) -> int:
         return self.record_steps * STEP
 
+    @property
+    def weight_slots(self) -> int:
+        """Records that a lane weighs: lane l of a group has records l, l + lanes, ..."""
+        return ceil_div(self.most_records, self.lanes)
+
+    @property
+    def key_rounds(self) -> int:
+        """Records, and places behind the last, whose right vectors one group stages."""
+        return ceil_div(self.padded_records, self.groups)
+
     @cached_property
     def read_dtype(self) -> str:
         """What read vectors are in shared memory: as the inputs they are, or float32."""
@@ -373,7 +383,7 @@ class Geometry:
             "reads": (self.T * self.reads, self.K + 16),
             "keys": (self.rank * (self.padded_records + self.T), self.K + 16),
             "numbers": (self.T, len(self.spec.program.definitions) + 1),
-            "weights": (self.rank, ceil_div(self.most_records, self.lanes) * self.lanes),
+            "weights": (self.rank, self.weight_slots * self.lanes),
             "past": (self.rank * self.padded_records, stride),
             **({"scores": (self.T, self.score_stride)} if self.T > 1 else {}),
             "partial": (partial,),  # scores, and later reads of every row
@@ -449,8 +459,7 @@ class Geometry:
     @property
     def _pressure_mma(self) -> int:
         """The state passes through few registers; left vectors, sums and values over V stay."""
-        rounds = ceil_div(self.padded_records, self.groups)
-        needed = 66 + 0.5 * self.columns * (self.token_words + rounds * self.record_words)
+        needed = 66 + 0.5 * self.columns * (self.token_words + self.key_rounds * self.record_words)
         needed += 6 * self.rank * self.record_steps + 10 * ceil_div(self.T * self.reads, STRIP) + 2 * self.T
         return int(needed + 8 * (self.rank - 1))
 
