@@ -7,6 +7,10 @@ SCRIPT lies beside ``bench_peers.py``, or in a folder of its own with that on PY
 and ``main()`` in SCRIPT, which calls it. Each attempt is a line of LOG before ({"begin": ...}) and after it
 ({"row": ...} or {"failed": ...}); what LOG has already is left out. A device error ends the process, since nothing
 after it can be believed.
+
+A case and a peer's buffers are written on the current stream, and ``timeit`` runs the peer on a stream of its own that
+does not wait for it. Once a peer's kernel is compiled it would so begin before its slots are there, and read states at
+whatever the memory held: the device is waited for before and after ``make``.
 """
 
 from __future__ import annotations
@@ -35,7 +39,7 @@ def main() -> None:
         say({"begin": attempt})
         before, heard = len(bench.ROWS), io.StringIO()
         with contextlib.redirect_stdout(heard):
-            inner(name, make, B, tag, T, case, note)
+            inner(name, lambda case: settled(make(case)), B, tag, T, settled(case), note)
         print(heard.getvalue(), end="", flush=True)
         if len(bench.ROWS) > before:
             say({"row": bench.ROWS[-1]})
@@ -57,12 +61,17 @@ def reason(printed: str) -> str:
     return printed.partition("ERROR ")[2].strip() or printed.strip() or "no time was left"
 
 
-def healthy() -> bool:
+def settled(made: Any) -> Any:
+    """``made``, once every stream has written what it holds."""
     torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_available():
-        return True
-    try:
+    if torch is not None and torch.cuda.is_available():
         torch.cuda.synchronize()
+    return made
+
+
+def healthy() -> bool:
+    try:
+        settled(None)
     except RuntimeError:
         return False
     return True

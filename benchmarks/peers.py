@@ -1,6 +1,7 @@
 """Our shipped kernels beside other projects' (FLA, SGLang, vLLM, FlashInfer), in one run on one GPU: one table.
 
     python benchmarks/peers.py --peers DIR [--flashinfer DIR] --out results [--batches 1,8,32,128] [--dry-run]
+        [--cases 'decode*,verify T=4*'] [--families 'FlashInfer*']
     python benchmarks/peers.py --show results/peers.json --out results      # the table and the picture again
 
 ``--peers``: a folder with bench_peers.py and the kernels it times, ``--flashinfer``: one with bench_flashinfer.py, its
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
+import fnmatch
 import json
 import math
 import os
@@ -173,18 +175,21 @@ def measure_ours(wanted: Sequence[Asked], cursor_folders: Sequence[Path], args: 
 
 
 def families(args: argparse.Namespace) -> list[Family]:
-    """The processes that peers run in: what the cases ask for. The word LOG stands for a file (:func:`supervise`)."""
+    """The processes that peers run in: what the cases ask for, what matters most first, as far as ``--families`` names
+    them. The word LOG stands for a file (:func:`supervise`)."""
     common = ["--batches", ",".join(map(str, args.batches)), "--budget-s", str(args.family_seconds)]
     found = []
     if args.peers:
         command = [args.peers_python, str(CHILD), str(args.peers / "bench_peers.py"), "LOG", *common]
         for what, state, drafts in (
-            ("decode", "fp32,bf16", "4"),
-            ("replay", "fp32,bf16", "4"),
-            ("verify", "fp32", "2,4,8"),
-            ("verify", "bf16", "4"),
+            ("decode", "fp32", "4"),
+            ("replay", "fp32", "4"),
+            ("verify", "fp32", "4,8,2"),
             ("kda", "fp32", "4"),
             ("mamba2", "fp32", "4"),
+            ("decode", "bf16", "4"),
+            ("verify", "bf16", "4"),
+            ("replay", "bf16", "4"),
         ):
             flags = ["--what", what, "--state", state, "--draft", drafts]
             found.append(Family(f"Triton {what} {state}", [*command, *flags]))
@@ -197,10 +202,16 @@ def families(args: argparse.Namespace) -> list[Family]:
         ]
         environment = {"PYTHONPATH": os.pathsep.join(map(str, places)), "PEERS": str(args.peers)}
         command = [args.flashinfer_python, str(CHILD), str(args.flashinfer / "bench_flashinfer.py"), "LOG", *common]
-        for what, state, drafts in (("decode", "fp32,bf16", "4"), ("verify", "fp32", "2,4,8"), ("verify", "bf16", "4")):
+        cases = (("decode", "bf16", "4"), ("verify", "bf16", "4"), ("decode", "fp32", "4"), ("verify", "fp32", "4,8,2"))
+        for what, state, drafts in cases:
             flags = ["--what", what, "--state", state, "--draft", drafts]
             found.append(Family(f"FlashInfer {what} {state}", [*command, *flags], environment))
-    return found
+    return [family for family in found if named(family.name, args.families)]
+
+
+def named(name: str, patterns: str) -> bool:
+    """Whether one of the patterns, separated by commas, fits."""
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns.split(","))
 
 
 def measure_peers(
@@ -212,8 +223,9 @@ def measure_peers(
     keep: Callable[[Mapping[str, Any]], None] = lambda run: None,
 ) -> dict[str, Any]:
     """Every family's rows and failures; what goes wrong in one stays there. ``seconds``: for each; ``deadline``
-    (``time.monotonic``): for all. ``keep`` is called with what there is after each."""
+    (``time.monotonic``): for all. ``keep`` is called with what there is before the first and after each."""
     run: dict[str, Any] = {"peers": [], "failures": [], "families": []}
+    keep(run)  # ours are there
     for family in found:
         begin = time.monotonic()
         log = out / f"progress-{re.sub('[^a-z0-9]+', '-', family.name.lower())}.jsonl"
@@ -309,8 +321,11 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--out", type=Path, default=Path("."), help="folder of what it leaves")
     parser.add_argument("--artifacts", type=Path, help="folder with index.json (default: what ships)")
     parser.add_argument("--batches", type=h200.numbers, default=h200.BATCHES, help="batch sizes, as 1,8,32,128")
+    parser.add_argument("--cases", default="*", metavar="PATTERNS", help="which rows, as 'decode*,verify T=4*'")
+    parser.add_argument("--families", default="*", metavar="PATTERNS", help="which peers, as 'FlashInfer*,* kda *'")
     parser.add_argument("--seconds", type=float, default=400, help="no timing of ours starts later than this")
     parser.add_argument("--family-seconds", type=float, default=240, help="time of each family of peers")
+    parser.add_argument("--silence", type=float, default=SILENCE_S, help="seconds after which a silent peer hangs")
     parser.add_argument("--budget", type=float, default=3600, help="seconds of all; families without time are left out")
     parser.add_argument("--unchecked", action="store_true", help="time ours without the check; the table says so")
     parser.add_argument("--jobs", type=int, default=8, help="processes that check ours side by side")
@@ -341,18 +356,19 @@ def main() -> int:
 
     if args.artifacts:
         os.environ["KVBUFFER_CODEGEN_PATH"] = str(args.artifacts.resolve())
-    found = families(args)
+    found, cases = families(args), [case for case in CASES if named(case.name, args.cases)]
     if args.dry_run:
-        plan(asked(CASES, args.batches, *indexed(args.artifacts or h200.ROOT / "generated")), found)
+        plan(asked(cases, args.batches, *indexed(args.artifacts or h200.ROOT / "generated")), found)
         return 0
     find, pick = shipped(args.device, strict=not args.artifacts)
-    wanted = asked(CASES, args.batches, find, pick)
+    wanted = asked(cases, args.batches, find, pick)
     begin, date = time.time(), datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     cursor_folders = []
     for form in ("advance", "commit"):
         with contextlib.suppress(LookupError):  # then the kernels that need it say so
             cursor_folders.append(find(form=form, batch=1))
     run = {"schema": SCHEMA, **h200.machine(args.device), "date": date, "checked": not args.unchecked}
+    run["cases"] = [case.name for case in cases]
     run |= measure_ours(wanted, cursor_folders, args)
 
     def keep(measured: Mapping[str, Any]) -> None:
@@ -363,7 +379,7 @@ def main() -> int:
         unpack = [args.flashinfer_python, str(args.flashinfer / "unpack.py"), str(args.libraries)]
         subprocess.run(unpack, check=False)  # without them the family says what is missing
     deadline = time.monotonic() + args.budget - (time.time() - begin)
-    run |= measure_peers(found, args.out, args.family_seconds, deadline=deadline, keep=keep)
+    run |= measure_peers(found, args.out, args.family_seconds, args.silence, deadline, keep)
     keep(run)
     show(run, args.out)
     return 1 if any(k["check"]["reason"] for k in run["kernels"]) else 0

@@ -339,7 +339,32 @@ def test_what_was_measured_is_kept_and_families_without_time_are_left_out(folder
     late = bench.measure_peers(
         [family(folder)], folder, 30, deadline=time.monotonic() - 1, keep=lambda run: kept.append(len(run["families"]))
     )
-    assert (late["peers"], late["families"][0]["reason"], kept) == ([], "no time was left", [1])
+    assert (late["peers"], late["families"][0]["reason"], kept) == ([], "no time was left", [0, 1])
+
+
+#: A bench whose torch writes down when it is waited for.
+WAITS = """
+import sys, types
+ROWS, events = [], []
+cuda = types.SimpleNamespace(is_available=lambda: True, synchronize=lambda: events.append("wait"))
+sys.modules["torch"] = types.SimpleNamespace(cuda=cuda)
+
+def bench_one(name, make, B, tag, T, case, note=""):
+    make(case)
+    events.append("time")
+    ROWS.append(dict(name=name, B=B, state=tag, T=T, us=1.0, us_min=1.0, us_max=1.0, layers=4, note=" ".join(events)))
+
+def main():
+    events.append("case")
+    bench_one("fla fused_recurrent", lambda case: events.append("make"), 8, "fp32", 1, None)
+"""
+
+
+def test_a_peer_is_timed_when_its_inputs_are_there(tmp_path: Path) -> None:
+    """bench_peers.py runs it on a stream that does not wait for the one that writes them."""
+    (tmp_path / "bench_peers.py").write_text(WAITS)
+    run = bench.measure_peers([family(tmp_path)], tmp_path, seconds=30)
+    assert run["peers"][0]["note"] == "case wait make wait time"
 
 
 def test_a_run_without_checks_says_so() -> None:
@@ -384,6 +409,24 @@ def test_a_dry_run_says_what_would_run_and_starts_nothing(folder: Path) -> None:
     assert f"PEERS={folder}" in done.stdout
     assert "ours  decode fp32, B = 128: decode L=16" in done.stdout
     assert list((folder / "out").iterdir()) == []
+
+
+def test_cases_and_peers_can_be_chosen(folder: Path) -> None:
+    (folder / "bench_flashinfer.py").write_text("")
+    places = ("--peers", str(folder), "--flashinfer", str(folder), "--out", str(folder / "out"), "--dry-run")
+    done = command(*places, "--cases", "decode bf16,verify T=4*", "--families", "FlashInfer*")
+    assert done.returncode == 0, done.stderr
+    ours = [line.split(",")[0] for line in done.stdout.splitlines() if line.startswith("ours")]
+    assert {"ours  decode bf16", "ours  verify T=4 fp32", "ours  verify T=4 int8"} < set(ours)
+    assert not {"ours  decode fp32", "ours  verify T=8 fp32"} & set(ours)
+    families = [line for line in done.stdout.splitlines() if line.startswith("peers")]
+    assert len(families) == 4
+    assert all(line.startswith("peers FlashInfer") for line in families)
+
+
+def test_cases_that_were_not_asked_for_are_not_missing() -> None:
+    missing = peers.unserved({**peer_kit.run(), "cases": ["decode fp32", "decode int8"]})
+    assert missing == ["decode int8"]
 
 
 def test_a_folder_without_a_bench_is_refused(tmp_path: Path) -> None:

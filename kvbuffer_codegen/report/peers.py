@@ -2,7 +2,8 @@
 
 A *run* is what ``benchmarks/peers.py`` measures, a JSON object:
 
-    schema 1; device, driver, torch, date; read_bytes_per_s (plain read in the same run); checked (were ours, before)
+    schema 1; device, driver, torch, date; read_bytes_per_s (plain read in the same run); checked (were ours, before);
+              cases (names of those asked for; absent: all)
     ours      [{case, batch, form, buffer, kernel (a folder; None: nothing ships), us, fastest_us, slowest_us, bytes,
               floor_us, cursors_us, layers}]; where nothing was timed a reason in place of the times
     peers     [{name, B, state, T, us, us_min, us_max, layers, note}]: microseconds for one layer of one step
@@ -123,7 +124,8 @@ def table(run: Mapping[str, Any]) -> list[dict[str, Any]]:
 def unserved(run: Mapping[str, Any]) -> list[str]:
     """Cases for which no kernel of ours ships: they are not in the table, what peers took is in the run."""
     served = {o["case"] for o in run["ours"] if o["kernel"]}
-    return [case.name for case in CASES if case.name not in served]
+    wanted = run.get("cases", [case.name for case in CASES])
+    return [name for name in wanted if name not in served]
 
 
 def _row(case: Case, batch: int, run: Mapping[str, Any]) -> dict[str, Any]:
