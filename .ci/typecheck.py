@@ -22,7 +22,7 @@ def main(workdir: Path) -> int:
     shutil.rmtree(workdir, ignore_errors=True)
     # A build in the checkout would leave its build/ folder there, and take files deleted since out of it.
     ignored = shutil.ignore_patterns(
-        ".git", ".venv", ".peers", ".whl", ".*cache", "build", "dist", "*.egg-info", "__py*"
+        ".git", ".venv", ".flashinfer", ".peers", ".whl", ".*cache", "build", "dist", "*.egg-info", "__py*"
     )
     shutil.copytree(ROOT, source, ignore=ignored)
     python = [sys.executable, "-m"]
