@@ -1,0 +1,492 @@
+"""Hardware counters of chosen kernels on the GPU that is here, by Nsight Compute. Needs torch, numpy and ncu.
+
+    python benchmarks/counters.py --out DIR [--artifacts generated/sm_90a] [--kernels decode:float32,verify:float32:T8]
+        [--batches 8,128] [--launches 2] [--source] [--seconds 240]
+    python benchmarks/counters.py --show DIR/counters.json [--markdown]
+    python benchmarks/counters.py --reparse DIR/raw          # after a change of what is read from Nsight's tables
+
+A kernel is ``form[:state][:word]...``: words are T8 (window), L16 (buffer), kv64 (kv_only capacity, else none), tree,
+KV or VK, a recurrence, ``exact`` or another mode of records, or a part of its folder's name. The calls are those that
+h200.py times, launched one by one; ncu repeats each with flushed caches, so that it is cold, at the clocks of the day.
+
+Leaves DIR/counters.json (after each kernel), DIR/counters.txt (the table), with ``--source`` DIR/hot.txt (the
+instructions at which warps wait), and DIR/raw.tar.gz: Nsight's own tables and every instruction with its samples.
+Exit code 1 where a kernel has no counters.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tarfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import h200
+
+FIVE = "decode:float32,decode:float16,verify:float32:T4,verify:float32:T8,step:float32"
+SECTIONS = (
+    "SpeedOfLight",
+    "LaunchStats",
+    "Occupancy",
+    "SchedulerStats",
+    "WarpStateStats",
+    "InstructionStats",
+    "ComputeWorkloadAnalysis",
+    "MemoryWorkloadAnalysis",
+    "MemoryWorkloadAnalysis_Chart",
+    "MemoryWorkloadAnalysis_Tables",
+    "SourceCounters",
+)
+EXTRA = "dram__bytes_read.sum,dram__bytes_write.sum,dram__throughput.avg.pct_of_peak_sustained_elapsed"
+#: What is kept of a launch: name, then the metrics that mean it, the first that is there, and a factor.
+WANTED: dict[str, tuple[tuple[str, ...], float]] = {
+    "us": (("gpu__time_duration.sum",), 1e-3),
+    "sm_mhz": (("smsp__cycles_elapsed.avg.per_second", "gpc__cycles_elapsed.avg.per_second"), 1e-6),
+    "dram_mhz": (("dram__cycles_elapsed.avg.per_second",), 1e-6),
+    "dram_read_mb": (("dram__bytes_read.sum",), 1e-6),
+    "dram_write_mb": (("dram__bytes_write.sum",), 1e-6),
+    "dram_percent": (
+        (
+            "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+            "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
+        ),
+        1,
+    ),
+    "l2_percent": (("lts__throughput.avg.pct_of_peak_sustained_elapsed",), 1),
+    "l1_percent": (("l1tex__throughput.avg.pct_of_peak_sustained_active",), 1),
+    "sm_percent": (("sm__throughput.avg.pct_of_peak_sustained_elapsed",), 1),
+    "occupancy_percent": (("sm__warps_active.avg.pct_of_peak_sustained_active",), 1),
+    "most_occupancy_percent": (("sm__maximum_warps_per_active_cycle_pct",), 1),
+    "registers": (("launch__registers_per_thread",), 1),
+    "shared_bytes": (("launch__shared_mem_per_block", "launch__shared_mem_per_block_dynamic"), 1),
+    "grid": (("launch__grid_size",), 1),
+    "threads": (("launch__block_size",), 1),
+    "waves": (("launch__waves_per_multiprocessor",), 1),
+    "ipc": (("sm__inst_executed.avg.per_cycle_active", "sm__inst_executed.avg.per_cycle_elapsed"), 1),
+    "issue_percent": (("sm__inst_issued.avg.pct_of_peak_sustained_active", "smsp__issue_active.avg.pct"), 1),
+    "warp_instructions": (("smsp__inst_executed.sum", "sm__inst_executed.sum"), 1),
+    "l1_hit_percent": (("l1tex__t_sector_hit_rate.pct",), 1),
+    "l2_hit_percent": (("lts__t_sector_hit_rate.pct",), 1),
+    "excessive_sectors": (
+        (
+            "derived__memory_l2_theoretical_sectors_global_excessive",
+            "memory_l2_theoretical_sectors_global_excessive",
+        ),
+        1,
+    ),
+    "sectors": (("derived__memory_l2_theoretical_sectors_global", "memory_l2_theoretical_sectors_global"), 1),
+    "excessive_shared_wavefronts": (
+        ("derived__memory_l1_wavefronts_shared_excessive", "memory_l1_wavefronts_shared_excessive"),
+        1,
+    ),
+    "shared_wavefronts": (("derived__memory_l1_wavefronts_shared", "memory_l1_wavefronts_shared"), 1),
+    "warps_eligible": (("smsp__warps_eligible.avg.per_cycle_active",), 1),
+}
+STALL = re.compile(r"smsp__average_warps_issue_stalled_(\w+?)_per_issue_active\.ratio")
+SAMPLES = "Warp Stall Sampling (All Samples)"
+HOT_LINES = 40
+HOT_BYTES = 60_000
+
+
+# --- the child, under ncu: the launches of one artifact
+
+
+def launch(folder: Path, batches: Sequence[int], launches: int, log: Path, device_name: str = "cuda") -> None:
+    """``launches`` calls per batch size, of phases and groups of the timed workload that lie apart, nothing else of
+    this kernel; what they move goes to ``log``."""
+    h200.importable()
+    import torch
+
+    from kvbuffer_codegen.autotune.workload import make_workload
+
+    device = torch.device(device_name)
+    kernel, spec, recurrence = h200.loaded(folder, device)
+    H, rows = h200.key_heads(spec), []
+    for batch in batches:
+        workload = make_workload(spec, recurrence, batch, H, device)
+        h200.synchronize(device)
+        for i in range(launches):
+            phase = workload.calls[i * workload.phases // launches]
+            kernel(*phase[i % len(phase)])
+            h200.synchronize(device)
+        rows.append({"batch": batch, "bytes": workload.bytes})
+        log.write_text(json.dumps({"key_heads": H, "rows": rows}))
+        del workload
+        torch.cuda.empty_cache()
+
+
+# --- Nsight's tables
+
+
+def number(cell: str | None) -> float | None:
+    try:
+        return float((cell or "").replace(",", ""))
+    except ValueError:
+        return None
+
+
+def raw_launches(text: str) -> list[dict[str, float]]:
+    """Per launch the metrics of ``--page raw --csv``: a line of names, one of units, then one per launch."""
+    rows = [row for row in csv.reader(io.StringIO(text)) if row]
+    start = next((i for i, row in enumerate(rows) if row[0] == "ID" and "Kernel Name" in row), None)
+    if start is None:
+        return []
+    names, found = rows[start], []
+    for row in rows[start + 1 :]:
+        if len(row) == len(names) and row[0].isdigit():
+            values = {name: number(cell) for name, cell in zip(names, row, strict=True)}
+            found.append({name: x for name, x in values.items() if x is not None})
+    return found
+
+
+def summary(launches: list[dict[str, float]]) -> dict[str, Any]:
+    """What is kept of the launches of one batch size: medians, and warps per issue that wait, most first."""
+
+    def median(names: Iterable[str]) -> float | None:
+        for name in names:
+            values = [one[name] for one in launches if name in one]
+            if values:
+                return statistics.median(values)
+        return None
+
+    kept: dict[str, Any] = {}
+    for name, (metrics, factor) in WANTED.items():
+        value = median(metrics)
+        if value is not None:
+            kept[name] = float(f"{value * factor:.5g}")
+    reasons = {m[1]: metric for one in launches for metric in one if (m := STALL.fullmatch(metric))}
+    stalls = {reason: median([metric]) or 0.0 for reason, metric in reasons.items()}
+    kept["stalls"] = {r: round(x, 3) for r, x in sorted(stalls.items(), key=lambda item: -item[1]) if x >= 0.005}
+    kept["launch_us"] = [one["gpu__time_duration.sum"] / 1e3 for one in launches if "gpu__time_duration.sum" in one]
+    return kept
+
+
+@dataclass
+class Line:
+    """One instruction: samples and waits summed over launches."""
+
+    sass: str
+    samples: float = 0
+    executed: float = 0
+    stalls: Counter[str] = field(default_factory=Counter)
+
+
+def source_tables(text: str) -> list[list[dict[str, str]]]:
+    """The tables of ``--page source --csv``, one a launch: a line with the kernel's name, one of columns, then one per
+    instruction."""
+    tables: list[list[dict[str, str]]] = []
+    names: list[str] = []
+    for row in csv.reader(io.StringIO(text)):
+        if "Address" in row and "Source" in row:
+            names = row
+            tables.append([])
+        elif row and row[0] == "Kernel Name":
+            names = []
+        elif names and len(row) >= len(names) - 1 and number_of_address(row[names.index("Address")]) is not None:
+            tables[-1].append(dict(zip(names, row, strict=False)))
+    return [table for table in tables if table]
+
+
+def number_of_address(cell: str) -> int | None:
+    try:
+        return int(cell, 16 if not cell.isdigit() or len(cell) > 6 else 10)
+    except ValueError:
+        return None
+
+
+def listing(tables: list[list[dict[str, str]]]) -> list[Line]:
+    """The instructions of one kernel in their order, over the launches of ``tables``."""
+    lines: list[Line] = []
+    for table in tables:
+        for i, row in enumerate(table):
+            if i == len(lines):
+                lines.append(Line(" ".join(row["Source"].split())))
+            lines[i].samples += number(row.get(SAMPLES)) or 0
+            lines[i].executed += number(row.get("Instructions Executed")) or 0
+            for name, cell in row.items():
+                if name and name.startswith("stall_") and not name.endswith("_not_issued"):
+                    lines[i].stalls[name.removeprefix("stall_")] += int(number(cell) or 0)
+    return lines
+
+
+def line_text(i: int, line: Line, total: float) -> str:
+    waits = [f"{name} {n / total:.1%}" for name, n in line.stalls.most_common(3) if n / total >= 0.0005]
+    return f"{i:5d} {line.samples / total:6.1%} {line.executed:10,.0f}  {line.sass:<72s} {', '.join(waits)}"
+
+
+def hot_text(title: str, lines: list[Line], most: int = HOT_LINES) -> str:
+    """Where the warps of a kernel were, most samples first."""
+    total = sum(line.samples for line in lines) or 1.0
+    waits: Counter[str] = Counter()
+    operations: Counter[str] = Counter()
+    for line in lines:
+        waits.update(line.stalls)
+        words = [w for w in line.sass.split() if not w.startswith("@")]
+        operations[words[0].rstrip(";") if words else "?"] += int(line.samples)
+    parts = [f"== {title}: {len(lines)} instructions, {total:,.0f} samples"]
+    parts.append("waits:  " + ", ".join(f"{name} {n / total:.1%}" for name, n in waits.most_common(8) if n))
+    parts.append("at:     " + ", ".join(f"{name} {n / total:.1%}" for name, n in operations.most_common(12) if n))
+    parts.append("      n  share   executed  instruction                                     top waits")
+    order = sorted(range(len(lines)), key=lambda i: -lines[i].samples)[:most]
+    parts += [line_text(i, lines[i], total) for i in order if lines[i].samples]
+    return "\n".join(parts) + "\n"
+
+
+# --- the parent
+
+
+def chosen(folders: Sequence[Path], choices: Sequence[str]) -> list[tuple[str, Path]]:
+    """(choice, folder) of every artifact that a choice means, in the order of the choices. Raises ValueError where one
+    means none."""
+    manifests = {folder: json.loads((folder / "manifest.json").read_text()) for folder in folders}
+    found: list[tuple[str, Path]] = []
+    for choice in choices:
+        matching = [folder for folder, manifest in manifests.items() if means(choice, manifest, folder.name)]
+        if not matching:
+            raise ValueError(f"{choice}: no artifact is that")
+        found += [(choice, folder) for folder in matching if folder not in [f for _, f in found]]
+    return found
+
+
+def means(choice: str, manifest: dict[str, Any], name: str) -> bool:
+    words = choice.split(":")
+    if choice in name:
+        return True
+    if words[0] != manifest["form"]:
+        return False
+    if not any(re.fullmatch(r"kv\d+", w) for w in words) and manifest["kv_only"]:
+        return False
+    if "tree" not in words and manifest.get("tree"):
+        return False
+    recurrence = (manifest["recurrence"] or {}).get("name", "")
+    facts = {manifest["state"], manifest["layout"], manifest["records_mode"], recurrence}
+    facts |= {f"T{manifest['window']}", f"L{manifest['buffer']}", f"kv{manifest['kv_only']}"}
+    facts |= {"tree"} if manifest.get("tree") else set()
+    return all(word in facts or word in name for word in words[1:])
+
+
+def find_ncu() -> str:
+    found = shutil.which("ncu")
+    places = [*Path("/opt/nvidia/nsight-compute").glob("*/ncu"), Path("/usr/local/cuda/bin/ncu")]
+    return found or next((str(p) for p in sorted(places, reverse=True) if p.exists()), "ncu")
+
+
+def ncu_command(ncu: str, kernel: str, count: int, report: Path, sampling: str, extra: bool) -> list[str]:
+    command = [ncu, "--target-processes", "all", "--kernel-name", kernel, "--launch-skip", "0"]
+    command += ["--launch-count", str(count), "--clock-control", "none", "--cache-control", "all"]
+    command += ["--sampling-interval", sampling, "--force-overwrite", "--export", str(report)]
+    for section in SECTIONS:
+        command += ["--section", section]
+    return command + (["--metrics", EXTRA] if extra else [])
+
+
+def run(command: list[str], seconds: float) -> tuple[int, str]:
+    """Exit code (-9 where it ran out of ``seconds``, with all its processes ended) and what it printed."""
+    try:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        )
+    except OSError as error:
+        return 127, str(error)
+    try:
+        text = process.communicate(timeout=max(1.0, seconds))[0]
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return -9, f"{process.communicate()[0]}\nno end after {seconds:.0f} s"
+    return process.returncode, text
+
+
+def profile(folder: Path, args: argparse.Namespace, raw: Path) -> str:
+    """Run ncu over one artifact's launches; its tables go to ``raw``. What went wrong, or nothing."""
+    kernel, count = folder.name, len(args.batches) * args.launches
+    name = json.loads((folder / "manifest.json").read_text())["launch"]["entry"]
+    report, log = raw / f"{kernel}.ncu-rep", raw / f"{kernel}.calls.json"
+    child = [sys.executable, str(Path(__file__).resolve()), "--child", str(folder), "--log", str(log)]
+    child += ["--batches", ",".join(map(str, args.batches)), "--launches", str(args.launches)]
+    said = ""
+    for extra in (True, False):  # a metric that this ncu does not know ends it
+        command = ncu_command(args.ncu, name, count, report, args.sampling_interval, extra)
+        code, text = run([*command, *child], args.kernel_seconds)
+        said += f"$ {' '.join([*command, *child])}\n{text}\nexit code {code}\n"
+        (raw / f"{kernel}.log").write_text(said)
+        if report.exists():
+            break
+        if code == -9:
+            return f"no report after {args.kernel_seconds:g} s"
+    else:
+        return "ncu left no report: " + " / ".join(text.strip().splitlines()[-3:])
+    pages = {"raw": ["--print-units", "base"]} | ({"source": []} if args.source else {})
+    for page, more in pages.items():
+        code, text = run([args.ncu, "--import", str(report), "--page", page, "--csv", *more], args.kernel_seconds)
+        (raw / f"{kernel}.{page}.csv").write_text(text)
+        if code and page == "raw":
+            return f"ncu --import ended with {code}: " + " / ".join(text.strip().splitlines()[-3:])
+    return ""
+
+
+def entry_of(choice: str, folder: Path, raw: Path) -> tuple[dict[str, Any], str]:
+    """What is kept of a kernel's tables in ``raw``, and where its warps wait."""
+    kernel = folder.name
+    log, table, source = (raw / f"{kernel}.{suffix}" for suffix in ("calls.json", "raw.csv", "source.csv"))
+    entry: dict[str, Any] = {"choice": choice, "folder": folder.name, "rows": [], "reason": ""}
+    launches = raw_launches(table.read_text()) if table.exists() else []
+    calls = json.loads(log.read_text()) if log.exists() else {"rows": []}
+    per_batch = len(launches) // max(1, len(calls["rows"]))
+    if not per_batch or len(launches) % len(calls["rows"]):
+        entry["reason"] = f"{len(launches)} launches in ncu's table, {len(calls['rows'])} batches called"
+        return entry, ""
+    tables = source_tables(source.read_text()) if source.exists() else []
+    views = max(1, len(tables) // len(launches))  # some versions print a launch's table more than once
+    hot = ""
+    for i, call in enumerate(calls["rows"]):
+        here = slice(i * per_batch, (i + 1) * per_batch)
+        entry["rows"].append({"batch": call["batch"], "needed_mb": call["bytes"] / 1e6} | summary(launches[here]))
+        if len(tables) % len(launches) == 0 and tables:
+            title = f"{choice} B={call['batch']} {folder.name}"
+            lines = listing(tables[::views][here])
+            hot += hot_text(title, lines) + "\n"
+            (raw / f"{kernel}.B{call['batch']}.txt").write_text(hot_text(title, lines, 0) + every_line(lines))
+        elif tables:
+            hot += f"== {choice}: {len(tables)} source tables for {len(launches)} launches; see raw.tar.gz\n"
+    return entry, hot
+
+
+def every_line(lines: list[Line]) -> str:
+    total = sum(line.samples for line in lines) or 1.0
+    return "".join(line_text(i, line, total) + "\n" for i, line in enumerate(lines))
+
+
+COLUMNS: tuple[str, ...] = ("kernel", "B", "us", "DRAM", "read / write / needed MB", "L2 hit", "occupancy", "regs")
+COLUMNS += ("smem KB", "IPC", "issue", "M instr", "excess", "warps that wait, per issue")
+
+
+def cells(entry: dict[str, Any], row: dict[str, Any]) -> list[str]:
+    def of(name: str, form: str = "{:.0f}", factor: float = 1) -> str:
+        return form.format(row[name] * factor) if name in row else "?"
+
+    moved = f"{of('dram_read_mb', '{:.1f}')} / {of('dram_write_mb', '{:.1f}')} / {of('needed_mb', '{:.1f}')}"
+    excess = row.get("excessive_sectors", 0) / row["sectors"] if row.get("sectors") else None
+    return [
+        entry["choice"],
+        str(row["batch"]),
+        of("us", "{:.1f}"),
+        of("dram_percent", "{:.0f} %"),
+        moved,
+        of("l2_hit_percent", "{:.0f} %"),
+        f"{of('occupancy_percent')} of {of('most_occupancy_percent')} %",
+        of("registers"),
+        of("shared_bytes", "{:.1f}", 1 / 1024),
+        of("ipc", "{:.2f}"),
+        of("issue_percent", "{:.0f} %"),
+        of("warp_instructions", "{:.2f}", 1e-6),
+        "?" if excess is None else f"{excess:.0%}",
+        ", ".join(f"{name} {x:.1f}" for name, x in list(row["stalls"].items())[:4] if name != "selected"),
+    ]
+
+
+def table(result: dict[str, Any], markdown: bool = False) -> str:
+    """One line per kernel and batch size."""
+    rows = [cells(entry, row) for entry in result["kernels"] for row in entry["rows"]]
+    if markdown:
+        lines = [list(COLUMNS), ["---"] * len(COLUMNS), *rows]
+        text = "".join("| " + " | ".join(line) + " |\n" for line in lines)
+    else:
+        widths = [max(len(line[i]) for line in [list(COLUMNS), *rows]) for i in range(len(COLUMNS))]
+        padded = ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) for line in [list(COLUMNS), *rows]]
+        text = "".join(line.rstrip() + "\n" for line in padded)
+    missing = [f"{e['choice']} ({e['folder']}): {e['reason']}\n" for e in result["kernels"] if e["reason"]]
+    return text + "".join(missing)
+
+
+def finish(out: Path, result: dict[str, Any], hot: list[str]) -> None:
+    (out / "counters.json").write_text(json.dumps(result, indent=1) + "\n")
+    (out / "counters.txt").write_text(table(result))
+    if any(hot):
+        (out / "hot.txt").write_text("\n".join(hot).encode()[:HOT_BYTES].decode(errors="ignore"))
+
+
+def pack(out: Path, raw: Path) -> None:
+    with tarfile.open(out / "raw.tar.gz", "w:gz") as file:
+        file.add(raw, "raw")
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(","))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("."))
+    parser.add_argument("--artifacts", type=Path, default=h200.ROOT / "generated" / "sm_90a")
+    parser.add_argument("--kernels", default=FIVE, help=f"separated by commas (default {FIVE})")
+    parser.add_argument("--batches", type=numbers, default=(8, 128))
+    parser.add_argument("--launches", type=int, default=2, help="profiled launches of a kernel per batch size")
+    parser.add_argument("--source", action="store_true", help="also where warps wait, by instruction")
+    parser.add_argument("--seconds", type=float, default=240, help="no kernel starts later than this")
+    parser.add_argument("--kernel-seconds", type=float, default=60, help="ncu is ended after so long on one kernel")
+    parser.add_argument("--sampling-interval", default="1", help="of ncu: auto, or n for 2^(5+n) cycles")
+    parser.add_argument("--ncu", default=find_ncu())
+    parser.add_argument("--show", type=Path, help="print the table of a counters.json")
+    parser.add_argument("--markdown", action="store_true", help="with --show: as docs/performance.md has it")
+    parser.add_argument("--reparse", type=Path, metavar="RAW", help="read the unpacked raw/ of a run again")
+    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--log", type=Path, help=argparse.SUPPRESS)
+    args = parser.parse_args(argv)
+    if args.show:
+        print(table(json.loads(args.show.read_text()), args.markdown), end="")
+        return 0
+    if args.child:
+        launch(args.child, args.batches, args.launches, args.log)
+        return 0
+    begin = time.time()
+    folders = sorted(path.parent.resolve() for path in args.artifacts.rglob("manifest.json"))
+    try:
+        tasks = chosen(folders, args.kernels.split(","))
+    except ValueError as error:
+        parser.error(f"--kernels {error} in {args.artifacts}")
+    args.out.mkdir(parents=True, exist_ok=True)
+    raw = args.reparse or args.out / "raw"
+    raw.mkdir(exist_ok=True)
+    result: dict[str, Any] = {"date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "kernels": []}
+    if not args.reparse:
+        result["ncu"] = " ".join(run([args.ncu, "--version"], 30)[1].split()[-4:])
+    hot: list[str] = []
+    for choice, folder in tasks:
+        since = time.time()
+        if args.reparse:
+            reason = ""
+        elif since - begin > args.seconds:
+            reason = "no time was left"
+        else:
+            reason = profile(folder, args, raw)
+        entry, text = entry_of(choice, folder, raw)
+        entry["reason"] = reason or entry["reason"]
+        entry["seconds"] = round(time.time() - since, 1)
+        manifest = json.loads((folder / "manifest.json").read_text())
+        result["kernels"].append(entry | {name: manifest[name] for name in ("form", "state", "window", "schedule")})
+        hot.append(text)
+        finish(args.out, result, hot)
+        print(f"{choice}: {entry['reason'] or 'profiled'}, {entry['seconds']} s", flush=True)
+    if not args.reparse:
+        pack(args.out, raw)
+        shutil.rmtree(raw)
+    print(table(result), end="")
+    return 1 if any(entry["reason"] for entry in result["kernels"]) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
