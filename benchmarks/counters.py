@@ -17,8 +17,10 @@ Exit code 1 where a kernel has no counters.
 from __future__ import annotations
 
 import argparse
+import bisect
 import csv
 import io
+import itertools
 import json
 import os
 import re
@@ -47,8 +49,6 @@ SECTIONS = (
     "InstructionStats",
     "ComputeWorkloadAnalysis",
     "MemoryWorkloadAnalysis",
-    "MemoryWorkloadAnalysis_Chart",
-    "MemoryWorkloadAnalysis_Tables",
     "SourceCounters",
 )
 EXTRA = "dram__bytes_read.sum,dram__bytes_write.sum,dram__throughput.avg.pct_of_peak_sustained_elapsed"
@@ -77,7 +77,7 @@ WANTED: dict[str, tuple[tuple[str, ...], float]] = {
     "threads": (("launch__block_size",), 1),
     "waves": (("launch__waves_per_multiprocessor",), 1),
     "ipc": (("sm__inst_executed.avg.per_cycle_active", "sm__inst_executed.avg.per_cycle_elapsed"), 1),
-    "issue_percent": (("sm__inst_issued.avg.pct_of_peak_sustained_active", "smsp__issue_active.avg.pct"), 1),
+    "issue_percent": (("smsp__issue_active.avg.pct_of_peak_sustained_active",), 1),
     "warp_instructions": (("smsp__inst_executed.sum", "sm__inst_executed.sum"), 1),
     "l1_hit_percent": (("l1tex__t_sector_hit_rate.pct",), 1),
     "l2_hit_percent": (("lts__t_sector_hit_rate.pct",), 1),
@@ -218,7 +218,7 @@ def listing(tables: list[list[dict[str, str]]]) -> list[Line]:
             lines[i].samples += number(row.get(SAMPLES)) or 0
             lines[i].executed += number(row.get("Instructions Executed")) or 0
             for name, cell in row.items():
-                if name and name.startswith("stall_") and not name.endswith("_not_issued"):
+                if name and re.fullmatch(r"stall_\w+", name) and not name.endswith("_not_issued"):
                     lines[i].stalls[name.removeprefix("stall_")] += int(number(cell) or 0)
     return lines
 
@@ -240,6 +240,9 @@ def hot_text(title: str, lines: list[Line], most: int = HOT_LINES) -> str:
     parts = [f"== {title}: {len(lines)} instructions, {total:,.0f} samples"]
     parts.append("waits:  " + ", ".join(f"{name} {n / total:.1%}" for name, n in waits.most_common(8) if n))
     parts.append("at:     " + ", ".join(f"{name} {n / total:.1%}" for name, n in operations.most_common(12) if n))
+    reached = list(itertools.accumulate(line.samples for line in lines))
+    until = [f"{q:.0%} by {bisect.bisect_left(reached, q * total)}" for q in (0.1, 0.25, 0.5, 0.75, 0.9)]
+    parts.append(f"order:  of the samples {', '.join(until)}")
     parts.append("      n  share   executed  instruction                                     top waits")
     order = sorted(range(len(lines)), key=lambda i: -lines[i].samples)[:most]
     parts += [line_text(i, lines[i], total) for i in order if lines[i].samples]
@@ -288,7 +291,7 @@ def find_ncu() -> str:
 def ncu_command(ncu: str, kernel: str, count: int, report: Path, sampling: str, extra: bool) -> list[str]:
     command = [ncu, "--target-processes", "all", "--kernel-name", kernel, "--launch-skip", "0"]
     command += ["--launch-count", str(count), "--clock-control", "none", "--cache-control", "all"]
-    command += ["--sampling-interval", sampling, "--force-overwrite", "--export", str(report)]
+    command += ["--warp-sampling-interval", sampling, "--force-overwrite", "--export", str(report)]
     for section in SECTIONS:
         command += ["--section", section]
     return command + (["--metrics", EXTRA] if extra else [])
@@ -319,7 +322,7 @@ def profile(folder: Path, args: argparse.Namespace, raw: Path) -> str:
     child += ["--batches", ",".join(map(str, args.batches)), "--launches", str(args.launches)]
     said = ""
     for extra in (True, False):  # a metric that this ncu does not know ends it
-        command = ncu_command(args.ncu, name, count, report, args.sampling_interval, extra)
+        command = ncu_command(args.ncu, name, count, report, args.warp_sampling_interval, extra)
         code, text = run([*command, *child], args.kernel_seconds)
         said += f"$ {' '.join([*command, *child])}\n{text}\nexit code {code}\n"
         (raw / f"{kernel}.log").write_text(said)
@@ -438,7 +441,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--source", action="store_true", help="also where warps wait, by instruction")
     parser.add_argument("--seconds", type=float, default=240, help="no kernel starts later than this")
     parser.add_argument("--kernel-seconds", type=float, default=60, help="ncu is ended after so long on one kernel")
-    parser.add_argument("--sampling-interval", default="1", help="of ncu: auto, or n for 2^(5+n) cycles")
+    parser.add_argument("--warp-sampling-interval", default="1", help="of ncu: auto, or n for 2^(5+n) cycles")
     parser.add_argument("--ncu", default=find_ncu())
     parser.add_argument("--show", type=Path, help="print the table of a counters.json")
     parser.add_argument("--markdown", action="store_true", help="with --show: as docs/performance.md has it")

@@ -40,7 +40,7 @@ RAW = f"""==PROF== Connected to process 7
 """
 SOURCE_HEAD = """"Kernel Name","k"
 "#","Address","Source","Warp Stall Sampling (All Samples)","Warp Stall Sampling (Not-issued Samples)",\
-"Instructions Executed","stall_barrier","stall_long_sb","stall_long_sb_not_issued"
+"Instructions Executed","stall_barrier","stall_long_sb","stall_long_sb (Not Issued)"
 """
 SOURCE_TABLE = SOURCE_HEAD + (
     '"0","0x7f0a00","      LDG.E.128 R4, [R2.64]","10","8","64","0","2","2"\n'
@@ -75,10 +75,11 @@ def test_where_warps_wait() -> None:
     text = counters.hot_text("decode B=8", lines)
     assert "3 instructions, 150 samples" in text
     assert "FFMA 86.7%" in text
-    assert text.splitlines()[4].split()[:3] == ["1", "86.7%", "128"]
+    assert "10% by 0, 25% by 1" in text
+    assert text.splitlines()[5].split()[:3] == ["1", "86.7%", "128"]
     assert "EXIT" not in text
     assert "EXIT" in counters.every_line(lines)
-    assert "not_issued" not in text
+    assert "Not Issued" not in text
     assert "long_sb 93.3%" in text
 
 

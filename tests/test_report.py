@@ -133,7 +133,7 @@ def test_kv_only_timings_are_a_curve_of_their_own_and_change_no_other() -> None:
     notes = found["crossover-float32"].notes
     (kv_only,) = [c for c in curves(found["crossover-float32"], MEASURED) if c.label == "kv_only"]
     assert [p[:2] for p in kv_only.points] == [(1, 3.0), (33, 4.0), (65, 6.0)]
-    assert "kv_only at B = 8, mean over contexts 1 to 65: 4.25 us, 0.42 of decode, L = 16." in notes
+    assert "kv_only, mean over contexts 1 to 65, of decode, L = 16: 0.42 (4.25 us) at B = 8." in notes
     assert not any("kv_only calls were not timed" in note for note in notes)
     assert [c.points[0][:2] for c in curves(found["latency"], MEASURED)] == [(16, 10.0), (16, 13.0)]
 
@@ -192,7 +192,7 @@ def test_pictures_of_the_shipped_logs_show_every_word_apart() -> None:
     pytest.importorskip("matplotlib", reason="the extra [report] is not installed")
     crowd = [
         line(rows=B, key={"buffer": L, "state": s})
-        for B in (1, 2, 4, 8, 16, 32)
+        for B in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
         for L in (8, 16, 32)
         for s in ("float32", "float16")
     ]
@@ -204,6 +204,30 @@ def test_pictures_of_the_shipped_logs_show_every_word_apart() -> None:
         boxes = words(plots.draw(figure, "a layer " * 12))
         for (name, a), (other, b) in itertools.combinations(boxes, 2):
             assert not a.overlaps(b), f"{figure.name}: {name} lies on {other}"
+
+
+def test_a_model_of_what_was_measured_needs_no_word_of_its_own() -> None:
+    pytest.importorskip("matplotlib", reason="the extra [report] is not installed")
+    shown = figures([line(key={"state": s}) for s in ("bfloat16", "float16", "float32")])["latency"]
+    (legend,) = plots.draw(shown).legends
+    labels = [text.get_text() for text in legend.get_texts()]
+    assert labels == ["bfloat16", "cost model: bfloat16; float16", "float16", "float32", plots.SAME_COLOR]
+
+
+def test_a_model_far_below_what_was_measured_leaves_the_axis() -> None:
+    pytest.importorskip("matplotlib", reason="the extra [report] is not installed")
+    C = {"kv_only": 64}
+    timed = [line(rows=1, key=C, us=[5.0]), line(rows=8, key=C, us=[10.0])]
+    timed += [line(rows=B, key=C, us=[4.0], stage="kv_only", context=n) for B in (1, 8) for n in (8, 64)]
+    shown = figures(timed)["crossover-float32"]
+    low = [ax.get_ylim()[0] for ax in plots.draw(shown).axes]
+    assert low == pytest.approx([4 / 6] * 3)
+    batch = shown.panels[-1]
+    assert [c.label for c in batch.curves if c.kind == MEASURED] == [
+        "decode, L = 16",
+        "kv_only, context 8",
+        "kv_only, context 64",
+    ]
 
 
 def words(drawn: Any) -> list[tuple[str, Any]]:
@@ -284,7 +308,8 @@ def test_report_of_the_shipped_logs_and_peers(tmp_path: Path, capsys: pytest.Cap
     pictures = [x.removeprefix("data:image/png;base64,") for x in page.loads if x.startswith("data:image")]
     assert len(pictures) == len(names)
     assert all(base64.b64decode(x, validate=True).startswith(PNG) for x in pictures)
-    assert all(x.startswith("data:") for x in page.loads)
+    assert all(x.startswith(("data:", "#")) for x in page.loads)
+    assert {x for x in page.loads if x.startswith("#")} == {f"#{s['name']}" for s in printed["sections"]}
     assert not {"script", "iframe", "style@import"} & set(page.tags)
     text = (tmp_path / "out" / "report.html").read_text()
     assert not re.search(r"https?://|url\(|@import", text)

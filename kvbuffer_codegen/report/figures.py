@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 MEASURED, MODEL = "measured", "model"
+OURS = "ours"  #: the curve among others' that is drawn thick
+BELOW = 6
+PREDICTED = "cost model: "  #: before the name of what it predicts
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,8 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure:
-    """``panels`` side by side; none: nothing is drawn, and ``notes`` say why. ``log``: y on a logarithmic scale."""
+    """``panels`` side by side; none: nothing is drawn, and ``notes`` say why. ``log``: y on a logarithmic scale, which
+    begins at most a factor of :data:`BELOW` under what was measured: the model's curves may leave it."""
 
     name: str
     title: str
@@ -45,7 +49,8 @@ class Figure:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table of shares (0 to 1, or more; None: not measured), drawn as colored cells."""
+    """A table of shares (0 to 1, or more; None: not measured), drawn as colored cells. Rows whose names begin alike,
+    up to the colon, are a group."""
 
     name: str
     title: str

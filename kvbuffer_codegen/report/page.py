@@ -18,8 +18,11 @@ th:first-child, td:first-child { text-align: left; } .wide { overflow-x: auto; }
 """
 INTRODUCTION = (
     "Times are microseconds of one call for one layer: median, over whole buffer cycles with staggered folds and cold "
-    "caches. The cost model, dashed, is the bytes that a call must move, each once, at the read bandwidth measured in "
-    "the same run; the share of the byte floor is that over the time taken."
+    "caches; bars reach from the fastest to the slowest repeat. The cost model, dashed, is the bytes that a call must "
+    "move, each once, at the read bandwidth measured in the same run (on logarithmic axes it is cut where it lies far "
+    "below what was measured); the share of the byte floor is that over the time taken. B: rows of a batch; L: length "
+    "of the buffer in tokens; T: tokens of a verify window; C: tokens that a row may hold as records alone, with no "
+    "state (kv_only)."
 )
 
 
@@ -31,8 +34,11 @@ def render(sections: Sequence[Section], pictures: Mapping[tuple[str, str], bytes
         _paragraph(INTRODUCTION),
         _paragraph(f"From: {', '.join(sources)}.", "note"),
     ]
+    if len(sections) > 1:
+        links = "".join(f'<li><a href="#{escape(s.name)}">{escape(s.title)}</a></li>\n' for s in sections)
+        parts.append(f"<ul>\n{links}</ul>")
     for section in sections:
-        parts.append(f"<h2>{escape(section.title)}</h2>")
+        parts.append(f'<h2 id="{escape(section.name)}">{escape(section.title)}</h2>')
         parts += [_paragraph(fact) for fact in section.facts]
         for figure in section.figures:
             parts += _figure(section, figure, pictures)
@@ -53,7 +59,7 @@ def _figure(section: Section, figure: Figure | Grid, pictures: Mapping[tuple[str
             for panel in figure.panels
             for curve in panel.curves
         ]
-        numbers = _table(("panel", "curve", "x: us"), rows)
+        numbers = _table(("panel", "curve", f"x: {figure.y_label}"), rows)
         parts.append(f"<details><summary>Numbers</summary>{numbers}</details>")
     return parts
 

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kvbuffer_codegen.report.figures import MEASURED, MODEL, Curve, Figure, Panel, Section
+from kvbuffer_codegen.report.figures import MEASURED, MODEL, OURS, Curve, Figure, Panel, Section
 
 SCHEMA = 1
 #: Bytes that a step's layers, each with its own states, should have together (as far as 4 to 36 layers do): more than
@@ -256,7 +256,10 @@ def figures(run: Mapping[str, Any]) -> tuple[Figure, Figure]:
     notes = [] if rows else ["Nothing of ours was timed in this run."]
     taken = [_panel(case.name, [row for row in rows if row["case"] == case.name], False) for case in CASES]
     over = [_panel(case.name, [row for row in rows if row["case"] == case.name], True) for case in CASES]
-    texts = ("Latency", "us, one layer of one step"), ("Times over ours", "time / time of ours")
+    texts = (
+        ("Latency", "us, one layer of one step"),
+        ("Times over ours: above 1 ours is faster", "time / time of ours"),
+    )
     return (
         Figure("peers", *texts[0], tuple(p for p in taken if p.curves), tuple(notes), log=True),
         Figure("peers-over-ours", *texts[1], tuple(p for p in over if p.curves), log=True),
@@ -272,8 +275,8 @@ def _panel(name: str, rows: Sequence[Mapping[str, Any]], relative: bool) -> Pane
     if not rows:
         return Panel(name, "", ())
     curves = [
-        curve("ours", MEASURED, [(r["batch"], r["ours"]["us"]) for r in rows], "ours"),
-        curve("byte floor of ours", MODEL, [(r["batch"], r["ours"]["floor_us"]) for r in rows], "ours"),
+        curve(OURS, MEASURED, [(r["batch"], r["ours"]["us"]) for r in rows], OURS),
+        curve("byte floor of ours", MODEL, [(r["batch"], r["ours"]["floor_us"]) for r in rows], OURS),
     ]
     for column in columns_of(rows):
         cells = [(r["batch"], c["us"]) for r in rows for c in r["peers"] if c["column"] == column and "us" in c]

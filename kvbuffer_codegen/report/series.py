@@ -6,6 +6,7 @@ bandwidth that was measured beside the timings: no kernel can be faster.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,18 +14,17 @@ from dataclasses import replace
 
 from kvbuffer_codegen.ir import cost
 from kvbuffer_codegen.ir.forms import FORMS, MOST_TOKENS, KernelSpec
-from kvbuffer_codegen.report.figures import MEASURED, MODEL, Curve, Figure, Grid, Panel, Section
+from kvbuffer_codegen.report.figures import MEASURED, MODEL, PREDICTED, Curve, Figure, Grid, Panel, Section
 from kvbuffer_codegen.report.timings import Layer, Timing
 
 LENGTHS = range(1, 65)  #: buffer lengths that the model's curve is drawn for
-PREDICTED = "cost model: "
 CONTEXTS = (8, 32, 64)  #: contexts whose kv_only calls are drawn against the batch
 
 
 def sections(found: Sequence[Timing]) -> list[Section]:
     """One section for each device and layer; kernels that know no recurrence (cursors) go with every layer of their
     device."""
-    layers = dict.fromkeys(t.layer for t in found if t.layer.recurrence_hash)
+    layers = sorted({t.layer for t in found if t.layer.recurrence_hash}, key=_order_of)
     return [_section(layer, [t for t in found if t.layer == layer], found) for layer in layers]
 
 
@@ -39,6 +39,11 @@ def _section(layer: Layer, own: list[Timing], found: Sequence[Timing]) -> Sectio
     launches = [t for t in found if t.layer.device == layer.device and not t.layer.recurrence_hash]
     table = tuple((t.form, str(t.rows), f"{t.us:.2f}") for t in launches)
     return Section(_slug(layer), layer.title, _facts(own), tuple(figures), ("cursor kernel", "B", "us"), table)
+
+
+def _order_of(layer: Layer) -> tuple[str, str, int, str]:
+    """The most heads, of one GPU, first."""
+    return layer.device, layer.recurrence, -layer.H, layer.title
 
 
 def _slug(layer: Layer) -> str:
@@ -146,7 +151,12 @@ def _curve(t: Timing, values: Iterable[int], spec: Callable[[int], KernelSpec]) 
 
 def _cycle_us(spec: KernelSpec, t: Timing) -> float:
     accepted = math.ceil(0.7 * spec.window) if spec.form == "verify" else 1
-    return t.rows * cost.cycle_cost(spec, t.layer.HV, accepted).bytes / t.read * 1e6
+    return t.rows * _cycle_bytes(spec, t.layer.HV, accepted) / t.read * 1e6
+
+
+@functools.lru_cache(4096)
+def _cycle_bytes(spec: KernelSpec, HV: int, accepted: int) -> float:
+    return cost.cycle_cost(spec, HV, accepted).bytes
 
 
 def _by_rows(found: Iterable[Timing]) -> list[tuple[int, list[Timing]]]:
@@ -177,7 +187,7 @@ def crossover(found: Sequence[Timing], state: str) -> Figure:
         for rows, here in _by_rows(tokens)
     ]
     if len({t.rows for t in tokens}) > 1:
-        panels.append(Panel("against the batch", "batch B (rows)", tuple(_against_batch(cycles, capacity))))
+        panels.append(Panel("against the batch", "batch B (rows)", tuple(_against_batch(tokens, capacity))))
     missing = [form for form in ("step", "decode") if not any(t.form == form for t in cycles)]
     notes = [f"No {form} kernel was timed to the end." for form in missing]
     if tokens and not any(t.context is not None for t in tokens):
@@ -217,16 +227,22 @@ def _against_context(here: Sequence[Timing], capacity: int) -> list[Curve]:
     return curves
 
 
-def _against_batch(cycles: Sequence[Timing], capacity: int) -> list[Curve]:
+def _against_batch(tokens: Sequence[Timing], capacity: int) -> list[Curve]:
     curves = []
-    for label, same in _cycles(cycles):
+    for label, same in _cycles(tokens):
         best = [min(here, key=lambda t: t.us) for _, here in _by_rows(same)]
         curves.append(Curve(label, MEASURED, tuple((t.rows, t.us, t.least, t.most) for t in best), label))
-    decodes = {t.rows: t for t in cycles if t.form == "decode" and t.read and t.spec()}
-    for n in CONTEXTS if decodes else ():
-        if n <= capacity:
+        floors = tuple((t.rows, t.bytes / t.read * 1e6) for t in best if t.read)
+        curves += [Curve(f"{PREDICTED}{label}", MODEL, floors, label)] if floors else []
+    decodes = {t.rows: t for t in tokens if t.form == "decode" and t.context is None and t.read and t.spec()}
+    for n in (n for n in CONTEXTS if n <= capacity):
+        label = f"kv_only, context {n}"
+        timed = sorted((t for t in tokens if t.context == n), key=lambda t: t.rows)
+        if timed:
+            curves.append(Curve(label, MEASURED, tuple((t.rows, t.us, t.least, t.most) for t in timed), label))
+        if decodes:
             points = tuple((rows, _kv_only_us(t, n)) for rows, t in sorted(decodes.items()))
-            curves.append(Curve(f"{PREDICTED}kv_only, context {n}", MODEL, points, f"kv_only {n}"))
+            curves.append(Curve(f"{PREDICTED}{label}", MODEL, points, label))
     return curves
 
 
@@ -249,13 +265,16 @@ def _crossings(found: Sequence[Timing]) -> list[str]:
         faster = [t.rows for t in both if t.us < steps[t.rows, t.run].us]
         if both:
             notes.append(f"{label}: faster than step {_where(faster, [t.rows for t in both])}.")
+        worth, spans = [], set()
         for t in same:
             contexts = {c.context: c.us for c in found if c.context and (c.rows, c.run) == (t.rows, t.run)}
             if len(contexts) > 1:
-                mean, span = _mean(contexts), f"{min(contexts)} to {max(contexts)}"
-                notes.append(
-                    f"kv_only at B = {t.rows}, mean over contexts {span}: {mean:.2f} us, {mean / t.us:.2f} of {label}."
-                )
+                mean = _mean(contexts)
+                worth.append(f"{mean / t.us:.2f} ({mean:.2f} us) at B = {t.rows}")
+                spans.add(f"{min(contexts)} to {max(contexts)}")
+        if worth:
+            over = " or ".join(sorted(spans))
+            notes.append(f"kv_only, mean over contexts {over}, of {label}: {', '.join(worth)}.")
     return notes
 
 
@@ -288,6 +307,7 @@ def shares(found: Sequence[Timing]) -> Grid:
     values = tuple(tuple(best.get((label, rows)) for rows, _ in sizes) for label in labels)
     notes = [f"{len(found) - len(measured)} timings without a read bandwidth are left out."]
     notes = notes if len(measured) < len(found) else []
+    notes += ["Rows below B: batch rows times value heads, what buckets of schedules go by."] if measured else []
     notes += [] if measured else ["No kernel was timed beside a plain read: there are no shares."]
     columns = tuple(f"B = {rows}\n{wide} rows" for rows, wide in sizes)
     return Grid("shares", "Share of the byte floor, in percent", tuple(labels), columns, values, tuple(notes))
