@@ -2,7 +2,7 @@
 
     python benchmarks/counters.py --out DIR [--artifacts generated/sm_90a] [--kernels decode:float32,verify:float32:T8]
         [--batches 8,128] [--launches 2] [--source] [--seconds 240]
-    python benchmarks/counters.py --show DIR/counters.json [--markdown]
+    python benchmarks/counters.py --show DIR/counters.json ... [--into docs/performance.md]
     python benchmarks/counters.py --reparse DIR/raw          # after a change of what is read from Nsight's tables
 
 A kernel is ``form[:state][:word]...``: words are T8 (window), L16 (buffer), kv64 (kv_only capacity, else none), tree,
@@ -412,7 +412,23 @@ def table(result: dict[str, Any], markdown: bool = False) -> str:
         padded = ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) for line in [list(COLUMNS), *rows]]
         text = "".join(line.rstrip() + "\n" for line in padded)
     missing = [f"{e['choice']} ({e['folder']}): {e['reason']}\n" for e in result["kernels"] if e["reason"]]
-    return text + "".join(missing)
+    return text if markdown else text + "".join(missing)
+
+
+def merged(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One result of several: of each kernel's name what the last has."""
+    return {"kernels": list({entry["choice"]: entry for result in results for entry in result["kernels"]}.values())}
+
+
+def with_table(document: str, markdown: str) -> str:
+    """``document`` with ``markdown`` for its table of counters, which its first cell tells. Raises ValueError where it
+    has none."""
+    found = re.search(
+        rf"^\| {COLUMNS[0]} \| {COLUMNS[1]} \| {COLUMNS[2]} \| {COLUMNS[3]} .*\n(\|.*\n)+", document, re.M
+    )
+    if not found:
+        raise ValueError("the document has no table of counters")
+    return document[: found.start()] + markdown + document[found.end() :]
 
 
 def finish(out: Path, result: dict[str, Any], hot: list[str]) -> None:
@@ -443,14 +459,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--kernel-seconds", type=float, default=60, help="ncu is ended after so long on one kernel")
     parser.add_argument("--warp-sampling-interval", default="1", help="of ncu: auto, or n for 2^(5+n) cycles")
     parser.add_argument("--ncu", default=find_ncu())
-    parser.add_argument("--show", type=Path, help="print the table of a counters.json")
-    parser.add_argument("--markdown", action="store_true", help="with --show: as docs/performance.md has it")
+    parser.add_argument("--show", type=Path, nargs="+", help="print the table of counters.json files; later ones count")
+    parser.add_argument("--into", type=Path, metavar="FILE.md", help="with --show: replace the table in a document")
     parser.add_argument("--reparse", type=Path, metavar="RAW", help="read the unpacked raw/ of a run again")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--log", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
     if args.show:
-        print(table(json.loads(args.show.read_text()), args.markdown), end="")
+        shown = merged([json.loads(path.read_text()) for path in args.show])
+        print(table(shown), end="")
+        if args.into:
+            args.into.write_text(with_table(args.into.read_text(), table(shown, markdown=True)))
         return 0
     if args.child:
         launch(args.child, args.batches, args.launches, args.log)

@@ -125,8 +125,16 @@ def test_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert {path.name for path in out.iterdir()} == {"counters.json", "counters.txt", "hot.txt", "raw.tar.gz"}
     assert "B=128" in (out / "hot.txt").read_text()
     capsys.readouterr()
-    assert counters.main(["--show", str(out / "counters.json"), "--markdown"]) == 0
-    assert "| decode:float32 | 8 | 11.0 | ? | 8.1 / ? / 1.0 |" in capsys.readouterr().out
+    document = tmp_path / "performance.md"
+    document.write_text("# P\n\n| kernel | B | us | DRAM | old |\n| --- |\n| step | 1 |\n\nAfter.\n")
+    assert counters.main(["--show", str(out / "counters.json"), "--into", str(document)]) == 0
+    assert document.read_text().startswith("# P\n\n| kernel | B |")
+    assert document.read_text().endswith(" |\n\nAfter.\n")
+    assert "| decode:float32 | 8 | 11.0 | ? | 8.1 / ? / 1.0 |" in document.read_text()
+    assert "| step |" not in document.read_text()
+    with pytest.raises(ValueError, match="no table"):
+        counters.with_table("nothing", "")
+    capsys.readouterr()
     (tmp_path / "raw.csv").write_text("==ERROR== nothing")
     assert counters.main(asked) == 1
     assert "0 launches" in capsys.readouterr().out

@@ -6,6 +6,8 @@ import base64
 import itertools
 import json
 import re
+import shutil
+import subprocess
 import sys
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -316,6 +318,19 @@ def test_report_of_the_shipped_logs_and_peers(tmp_path: Path, capsys: pytest.Cap
     assert "crashed [1]" in text
     h200 = next(s for s in printed["sections"] if "H200" in s["title"])
     assert h200["figures"][0]["panels"][0]["curves"][0]["points"]
+
+
+def test_a_browser_opens_the_page_without_a_word(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="the extra [report] is not installed")
+    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if browser is None:
+        pytest.skip("no headless browser is installed")
+    assert main(["report", str(LOGS / "nvidia-h200_decode.jsonl"), "--out", str(tmp_path)]) == 0
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", f"--user-data-dir={tmp_path}/b"]
+    command = [browser, *flags, "--dump-dom", (tmp_path / "report.html").as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert "</html>" in done.stdout
+    assert not [line for line in done.stderr.splitlines() if ":CONSOLE" in line or "net_error" in line]
 
 
 def test_report_without_verify_says_so_on_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
