@@ -396,7 +396,7 @@ def cells(entry: dict[str, Any], row: dict[str, Any]) -> list[str]:
         of("ipc", "{:.2f}"),
         of("issue_percent", "{:.0f} %"),
         of("warp_instructions", "{:.2f}", 1e-6),
-        "?" if excess is None else f"{excess:.0%}",
+        "?" if excess is None else f"{100 * excess:.0f} %",
         ", ".join(f"{name} {x:.1f}" for name, x in list(row["stalls"].items())[:4] if name != "selected"),
     ]
 
