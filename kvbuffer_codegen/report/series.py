@@ -18,6 +18,7 @@ from kvbuffer_codegen.report.figures import MEASURED, MODEL, PREDICTED, Curve, F
 from kvbuffer_codegen.report.timings import Layer, Timing
 
 LENGTHS = range(1, 65)  #: buffer lengths that the model's curve is drawn for
+MOST_CURVES = 6  #: of what was measured, in one panel
 CONTEXTS = (8, 32, 64)  #: contexts whose kv_only calls are drawn against the batch
 
 
@@ -32,7 +33,7 @@ def _section(layer: Layer, own: list[Timing], found: Sequence[Timing]) -> Sectio
     cycles = [t for t in own if t.context is None]
     verified = list(dict.fromkeys(t.numbers for t in cycles if t.form == "verify"))
     states = list(dict.fromkeys(t.numbers for t in own if t.form in ("decode", "step")))
-    figures: list[Figure | Grid] = [latency(cycles)]
+    figures: list[Figure | Grid] = [*latencies(cycles)]
     figures += [windows([t for t in cycles if t.numbers == state], state) for state in verified] or [windows([], "")]
     figures += [crossover([t for t in own if t.numbers == state], state) for state in states] or [crossover([], "")]
     figures.append(shares(cycles))
@@ -70,7 +71,16 @@ def _known(own: Iterable[Timing]) -> bool:
 # --- latency against buffer length and window
 
 
-def latency(found: Sequence[Timing]) -> Figure:
+def latencies(found: Sequence[Timing]) -> list[Figure]:
+    """Decode against L in one figure, or where that were too many curves in one for each dtype of the state."""
+    decodes = [t for t in found if t.form == "decode"]
+    states = list(dict.fromkeys(str(t.key["state"]) for t in decodes))
+    if len(states) < 2 or len({_decoded(t) for t in decodes}) <= MOST_CURVES:
+        return [latency(found)]
+    return [latency([t for t in decodes if t.key["state"] == state], state) for state in states]
+
+
+def latency(found: Sequence[Timing], state: str = "") -> Figure:
     """Decode against L: what was timed, and the model for every L."""
     decodes = [t for t in found if t.form == "decode"]
 
@@ -83,7 +93,8 @@ def latency(found: Sequence[Timing]) -> Figure:
         for rows, here in _by_rows(decodes)
     ]
     notes = _lacking(decodes, "decode", [t.buffer for t in decodes], "buffer length")
-    return Figure("latency", "Decode: latency against buffer length", "us a call, one layer", tuple(panels), notes)
+    name, title = _of_state("latency", "Decode: latency against buffer length", state)
+    return Figure(name, title, "us a call, one layer", tuple(panels), notes)
 
 
 def windows(found: Sequence[Timing], state: str) -> Figure:
