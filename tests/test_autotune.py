@@ -28,6 +28,7 @@ from kvbuffer_codegen.artifact import read_artifact
 from kvbuffer_codegen.autotune import logs, search, sources, tune
 from kvbuffer_codegen.autotune.candidates import candidates, schedule_text
 from kvbuffer_codegen.autotune.cases import Case
+from kvbuffer_codegen.autotune.estimate import microseconds
 from kvbuffer_codegen.autotune.farm import Farm
 from kvbuffer_codegen.autotune.install import bucket
 from kvbuffer_codegen.autotune.jobs import spec_from_json, spec_to_json
@@ -42,6 +43,7 @@ from kvbuffer_codegen.ir.signature import signature
 from kvbuffer_codegen.recurrences import of_normal_form
 from kvbuffer_codegen.runtime.reference import ReferenceKernel
 from kvbuffer_codegen.schedules import space
+from kvbuffer_codegen.schedules.space_gpu import GpuSchedule
 from kvbuffer_codegen.schedules.targets import target
 
 CPU = target("cpu")
@@ -133,6 +135,39 @@ def test_candidates_that_leave_cores_idle_are_pruned_with_the_reason() -> None:
     assert all("busy" in reason for _, reason in found.pruned)
     assert all(s.to_dict()["splits"] == 1 for s, _ in found.pruned)
     assert found.legal == len(found.schedules) + len(found.pruned)
+
+
+GPU = target("sm_90a")
+ROWS = (32, 256, 1024, 4096)
+
+
+@pytest.mark.parametrize(("form", "window"), [("decode", 0), ("step", 0), ("verify", 4), ("verify", 8)])
+def test_a_short_list_covers_small_and_large_launches(form: str, window: int) -> None:
+    """Eight of a GPU's candidates have several tiles, and for every size one that is expected to be near the best."""
+    spec = spec_for(form, K=128, V=128, buffer=16, window=window, io="bfloat16")
+    every = space.legal(spec, GPU)
+    few = candidates(spec, GPU, ROWS, 132, 8).schedules
+    assert few[0] == space.default(spec, GPU)
+    assert len({schedule_text(s) for s in few}) == 8
+    assert len({s.to_dict()["block_v"] for s in few}) >= 3
+    for rows in ROWS:
+        best, of_few = (min(microseconds(s, spec, rows, 132) for s in of) for of in (every, few))
+        assert of_few <= 1.05 * best, rows
+    assert few == candidates(spec, GPU, ROWS, 132, 20).schedules[:8]
+
+
+def test_what_is_expected_of_a_schedule_moves_the_right_way() -> None:
+    spec = spec_for("decode", K=128, V=128, buffer=16, io="bfloat16")
+    one = GpuSchedule(block_v=32, lanes=16, threads=128, ctas_per_sm=4)
+
+    def us(rows: int = 4096, **fields: int) -> float:
+        return microseconds(dataclasses.replace(one, **fields), spec, rows, 132)
+
+    assert us() < us(ctas_per_sm=1)  # too little in flight
+    assert us() < us(ctas_per_sm=8)  # 64 registers of a thread are too few
+    assert us(rows=32) < us(rows=32, block_v=128, threads=256, ctas_per_sm=2)  # 32 blocks for 132 multiprocessors
+    assert us(rows=256) < us(rows=1024) < us()
+    assert microseconds(DEFAULT, SPEC, 8, 2) == 1.0  # of a CPU's nothing is expected
 
 
 def test_cycles_fold_as_often_as_serving_does() -> None:
@@ -421,7 +456,7 @@ import functools, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs start with it ignored
 from kvbuffer_codegen.autotune import tune
 from kvbuffer_codegen.cli.main import main
-tune.tune = functools.partial(tune.tune, hooks="fake_jobs")
+tune.tune_all = functools.partial(tune.tune_all, hooks="fake_jobs")
 sys.exit(main("tune --heads 1,2 --dims 16,16 --io float32 --buffer 4 --form decode --target cpu --workers 1".split()))
 """
 

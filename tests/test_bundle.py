@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from kvbuffer_codegen.autotune.bundle import PLAN, Bundle, BundleBuilder, Bundle
 from kvbuffer_codegen.autotune.candidates import candidates, schedule_text
 from kvbuffer_codegen.autotune.farm import Farm
 from kvbuffer_codegen.autotune.measure import Machine
-from kvbuffer_codegen.autotune.search import Point
+from kvbuffer_codegen.autotune.requests import Point, Request, joined
 from kvbuffer_codegen.cli.main import main
 from kvbuffer_codegen.compiler.build import build
 from kvbuffer_codegen.index import read_index
@@ -68,9 +69,9 @@ def plan(template: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
 
 
 def bundle_of(folder: Path, deadline: float = math.inf, limit_s: float = 20) -> list[dict[str, Any]]:
-    builder = BundleBuilder(folder, CPU, POINTS, 2, len(TRIED))
+    requests = [Request(SPEC, tuple(POINTS), len(TRIED))]
     with Farm(1, "fake_jobs", limit_s) as farm:
-        return builder.run([SPEC], farm, deadline, lambda *_: None)
+        return BundleBuilder(folder, CPU, 2).run(requests, farm, deadline, lambda *_: None)
 
 
 def kernels_of(folder: Path) -> dict[str, float]:
@@ -127,6 +128,52 @@ def test_building_resumes_and_stops_in_time(plan: Plan, tmp_path: Path) -> None:
     (tmp_path / "kernels" / "of-another-run").mkdir()
     bundle_of(tmp_path)
     assert kernels_of(tmp_path) == second
+
+
+def test_a_bundle_grows(plan: Plan, tmp_path: Path) -> None:
+    """Kernels, candidates and sizes of an earlier run stay; what was measured of them is a search of its own."""
+    plan({})
+    folder, again = tmp_path / "bundle", replace(SPEC, buffer=8)
+
+    def add(*requests: Request) -> list[dict[str, Any]]:
+        with Farm(1, "fake_jobs", 20) as farm:
+            return BundleBuilder(folder, CPU, 2).run(requests, farm, math.inf, lambda *_: None)
+
+    add(Request(SPEC, (Point(4, 1),), 3))
+    first = kernels_of(folder)
+    (entry,) = add(Request(again, (Point(1, 1), Point(2, 1)), 2))
+    assert len(entry["candidates"]) == 2
+    assert first.items() <= kernels_of(folder).items()
+    (entry,) = add(Request(SPEC, (Point(1, 1),), 2))  # fewer candidates: those that are there stay
+    assert len(entry["candidates"]) == 3
+    bundle = Bundle.read(folder)
+    sizes = {r.spec: set(r.points) for r in bundle.requests}
+    assert sizes == {SPEC: {Point(1, 1), Point(4, 1)}, again: {Point(1, 1), Point(2, 1)}}
+    assert len(kernels_of(folder)) == 5
+    out, log = tmp_path / "out", tmp_path / "logs"
+    report = tune.measure(folder, out=out, logs=log, limits=LIMITS, hooks="fake_jobs", budget_s=120)
+    assert not report.failures
+    assert sorted((o["buffer"], o["rows"]) for o in report.outcomes) == [(4, 1), (4, 4), (8, 1), (8, 2)]
+
+    lines = [t for path in log.iterdir() for t in logs.read_log(path, whole=True)]
+    taken = tmp_path / "taken"
+    with Farm(1, "fake_jobs", 20) as farm:
+        plan(dict.fromkeys(range(len(TRIED)), "no compile"))  # nothing is built: the bundle has it
+        made = derive.derive(
+            *derive.winners(lines, RECURRENCES), taken, farm, tmp_path / "work", bundle=Bundle.read(folder)
+        )
+    assert not made.failures
+    assert all(row["measured"] for row in made.kernels)
+    files = {p.relative_to(out): p.read_bytes() for p in out.rglob("*") if p.is_file()}
+    assert {p.relative_to(taken): p.read_bytes() for p in taken.rglob("*") if p.is_file()} == files
+
+
+def test_requests_for_one_kernel_are_one() -> None:
+    again = replace(SPEC, buffer=8)
+    asked = [Request(SPEC, (Point(4, 1),), 3), Request(again, (Point(1, 1),)), Request(SPEC, (Point(1, 1),), 5)]
+    assert joined(asked) == [Request(SPEC, (Point(4, 1), Point(1, 1)), 5), Request(again, (Point(1, 1),))]
+    assert joined([*asked, Request(SPEC, (Point(1, 1),))])[0].limit is None
+    assert joined(asked)[0].work == 2 * replace(asked[0], limit=5).work  # time is shared out by it
 
 
 def test_a_bundle_that_cannot_be_measured_is_refused(plan: Plan, tmp_path: Path) -> None:

@@ -140,12 +140,93 @@ def test_build_emits_every_level(level: str, text: str, capsys: pytest.CaptureFi
 def test_tune_dry_run_builds_nothing(capsys: pytest.CaptureFixture[str], cache: Path) -> None:
     what = ["--target", "cpu", "--io", "float32", "--form", "decode,verify", "--window", "2,4"]
     found = run_json(capsys, "tune", "--dry-run", *what, "--tp", "1,2", "--batch", "1,4")
-    assert (found["searches"], found["sizes"]) == (3, 4)
+    assert (found["searches"], found["sizes"]) == (3, 3 * 4)
     assert found["binaries"] >= 3 * 12
     assert found["timings"] > found["binaries"]
     assert found["building_s"] > 0
     assert found["device_s"] > 0
     assert not cache.exists()
+
+
+PLAN = """
+[[tune]]
+recurrence = "gated_delta_rule"
+heads = "1,2"
+dims = [16, 16]
+io = "float32"
+form = "decode"
+buffer = [4, 8]
+candidates = 5
+batch = [1, 4]
+
+[[tune]]
+recurrence = "gated_delta_rule"
+heads = "1,2"
+dims = [16, 16]
+io = "float32"
+state = "float16"
+form = ["decode", "verify"]
+window = [2]
+buffer = 4
+
+[[tune]]
+recurrence = "gated_delta_rule"
+heads = "2,4"
+dims = [16, 16]
+io = "float32"
+form = "decode"
+buffer = 4
+candidates = 7
+batch = 1
+"""
+
+
+def test_tune_plans_what_a_file_lists(tmp_path: Path, capsys: pytest.CaptureFixture[str], cache: Path) -> None:
+    """Tables are calls; two that name one kernel are one search."""
+    (file := tmp_path / "plan.toml").write_text(PLAN)
+    asked = ("tune", "--plan", str(file), "--target", "cpu", "--dry-run")
+    found = run_json(capsys, *asked)
+    rows = {(r["form"], r["state"], r["buffer"]): r for r in found["plan"]}
+    assert set(rows) == {("decode", "float32", n) for n in (4, 8)} | {(f, "float16", 4) for f in ("decode", "verify")}
+    first = rows["decode", "float32", 4]
+    assert (first["binaries"], first["sizes"]) == (7, 3)
+    assert (rows["decode", "float32", 8]["binaries"], rows["verify", "float16", 4]["sizes"]) == (5, 1)
+    assert (found["searches"], found["sizes"]) == (4, 3 + 2 + 1 + 1)
+    few = run_json(capsys, *asked, "--candidates", "3")
+    assert {r["binaries"] for r in few["plan"]} == {3}
+    assert not cache.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[[tune]]\nform = 'nosuch'", "table 1: argument --form: 'nosuch' is unknown"),
+        ("[[tune]]\n[[tune]]\nmodel = 'nosuch'", "table 2: --model 'nosuch' is unknown"),
+        ("[[tune]]\nout = 'x'", "table 1: out = 'x'; accepted: strings, numbers or lists of recurrence, model"),
+        ("[[tune]]\nbatch = 1.5", "table 1: batch = 1.5; accepted"),
+        ("[tune]\nbatch = 1", "accepted: tables [[tune]]"),
+        ("[[tune", "cannot be read"),
+    ],
+)
+def test_a_plan_that_is_none_is_refused(
+    text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (file := tmp_path / "plan.toml").write_text(text)
+    assert said in refused(capsys, "tune", "--plan", str(file), "--target", "cpu", "--dry-run", code=2)
+    assert "--batch means nothing with --plan" in refused(capsys, "tune", "--plan", str(file), "--batch", "1", code=2)
+
+
+def test_the_matrix_of_benchmarks_can_be_planned(capsys: pytest.CaptureFixture[str]) -> None:
+    file = Path(__file__).parent.parent / "benchmarks" / "matrix.toml"
+    found = run_json(capsys, "tune", "--plan", str(file), "--target", "sm_90a", "--dry-run")
+    decode = next(r for r in found["plan"] if (r["form"], r["state"], r["buffer"]) == ("decode", "float32", 16))
+    assert decode["buckets"] == [0, 16, 64, 256, 1024, 4096]
+    cells = {(r["form"], r["state"], r["buffer"], r["window"]) for r in found["plan"] if r["ratio"] == 2}
+    for state in ("float32", "float16", "int8"):
+        for buffer in (8, 16, 32):
+            assert {("decode", state, buffer, 0), ("step", state, buffer, 0)} <= cells
+            assert {("verify", state, buffer, window) for window in (2, 4, 8)} <= cells
+    assert {"kda", "mamba2", "lightning"} <= {r["recurrence"] for r in found["plan"]}
 
 
 def test_bench(kernels: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from runtime_kit import CONFIG, Streams, error, make_pool
 
 from kvbuffer_codegen import caches
 from kvbuffer_codegen.artifact import ArtifactError, Device, add_evidence, cpu_device, read_artifact
+from kvbuffer_codegen.autotune.install import BUCKETS, bucket
 from kvbuffer_codegen.compiler.portable import add_portable
 from kvbuffer_codegen.index import SPACE, Choice, Index, read_index, update_index, write_index
 from kvbuffer_codegen.ir.forms import KernelSpec, cursor_spec
@@ -104,6 +105,26 @@ def test_the_bucket_of_the_rows_or_the_nearest(shelf: Path) -> None:
         assert dispatcher.which(**KEY, batch=batch).artifact == folder, batch
     assert "nearest bucket" in dispatcher.which(**KEY, batch=1).why
     assert "nearest bucket" not in dispatcher.which(**KEY, batch=4).why
+
+
+@pytest.mark.parametrize("form", ["decode", "step", "verify"])
+@pytest.mark.filterwarnings("ignore:No .* kernel")
+def test_every_bucket_of_the_tuner_has_a_kernel_of_its_own(shelf: Path, form: str) -> None:
+    """As `tune` and `tune --from-logs` write choices: B = 1 to 512 of 32 value heads, shared out over 1 to 8 ranks."""
+    spec = kernel_spec(**KEY | {"form": form, "window": 3 if form == "verify" else 0})
+    folders = {lo: place(shelf, spec, f"{form}-{lo}", rows=bucket(lo)) for lo in BUCKETS}
+    call = {**KEY, "form": form, "window": spec.window}
+    for tp in (1, 2, 4, 8):
+        for batch in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512):
+            rows = batch * 32 // tp
+            found = dispatcher.which(**call | {"heads": (16 // tp, 32 // tp)}, batch=batch)
+            assert found.artifact == folders[max(lo for lo in BUCKETS if lo <= rows)], (tp, batch)
+    for lo, folder in folders.items():  # copies of one kernel, told apart by what was measured of them
+        add_evidence(folder, "check", device="x", driver="", result={"lo": lo})
+        update_index(shelf, {folder.name: read_artifact(folder).digest})
+    pool = make_pool(max_window=4)
+    names = {pool._lookup.kernel(form, batch, spec.window) for batch in (1, 4, 16, 64, 256, 1024)}
+    assert len(names) == len(BUCKETS)
 
 
 def test_a_shard_is_another_bucket_of_the_same_key(shelf: Path) -> None:

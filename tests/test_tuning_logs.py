@@ -95,6 +95,15 @@ def test_a_choice_is_the_newest_that_was_made(tmp_path: Path) -> None:
     assert logs.choices(old, "another space") == []
 
 
+def test_a_benchmark_of_what_ships_takes_no_choice_back() -> None:
+    """It times one schedule, the default where that ships for some other size."""
+    search = [line(10.0), other(5.0)]
+    benchmark = [line(9.0, run="2026-01-02T00:00:00Z"), line(9.0, rows=32, run="2026-01-02T00:00:00Z")]
+    found = {trial["rows"]: choice for choice, trial in logs.choices([*search, *benchmark], space.space_hash())}
+    assert found[8].schedule == OTHER
+    assert found[32].default  # where nothing else was timed
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

@@ -1,9 +1,9 @@
 """Candidates built on one machine, to be checked and timed on another that has no compiler.
 
 A bundle is a folder: ``plan.json`` and, below ``kernels/``, one artifact for each candidate that compiled. The plan
-holds, as JSON, what a search would have learned from building: schedules, why one is out, resources, versions. Nothing
-in it is run but the kernels, whose files are hashed as those of every artifact; a bundle is as trustworthy as whoever
-may write its folder.
+holds, as JSON, what a search would have learned from building: schedules, why one is out, resources, versions; and the
+sizes to time at. Nothing in it is run but the kernels, whose files are hashed as those of every artifact; a bundle is
+as trustworthy as whoever may write its folder. It grows: what is built into it later is added.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +22,16 @@ from kvbuffer_codegen.autotune.farm import Farm
 from kvbuffer_codegen.autotune.jobs import COMPILE, OK, Job, spec_from_json, spec_to_json
 from kvbuffer_codegen.autotune.logs import clean, trial_text
 from kvbuffer_codegen.autotune.measure import Machine
-from kvbuffer_codegen.autotune.search import Point, generator_hash
+from kvbuffer_codegen.autotune.requests import Point, Request, joined
+from kvbuffer_codegen.autotune.search import generator_hash
 from kvbuffer_codegen.ir.forms import KernelSpec
 from kvbuffer_codegen.schedules import space
-from kvbuffer_codegen.schedules.space import schedule_from_dict
+from kvbuffer_codegen.schedules.space import Schedule, schedule_from_dict
 from kvbuffer_codegen.schedules.targets import Target
 from kvbuffer_codegen.schedules.targets import target as target_named
 
 PLAN, KERNELS = "plan.json", "kernels"
-SCHEMA = 1
+SCHEMA = 2
 
 
 class BundleError(ValueError):
@@ -46,32 +47,29 @@ class BundleBuilder:
 
     out: Path
     target: Target
-    points: Sequence[Point]
     units: int
-    limit: int | None
 
     def run(
-        self, specs: Sequence[KernelSpec], farm: Farm, deadline: float, report: Callable[[float, float, str], None]
+        self, requests: Sequence[Request], farm: Farm, deadline: float, report: Callable[[float, float, str], None]
     ) -> list[dict[str, Any]]:
-        """Build the candidates of every spec into ``out``, and return the plan's entries; what an earlier run built
-        from the same sources is kept. After ``deadline`` (of ``time.monotonic``) only defaults are built."""
+        """Build the candidates of every request into ``out``, and return their entries of the plan; what an earlier run
+        built from the same sources is kept, and so are its other kernels, candidates and sizes. After ``deadline`` (of
+        ``time.monotonic``) only defaults are built."""
         (self.out / KERNELS).mkdir(parents=True, exist_ok=True)
         known = self._known()
-        entries = []
-        for number, spec in enumerate(specs):
-            most = max(p.heads(spec) for p in self.points)
-            tried = candidates(spec, self.target, most, self.units, self.limit)
-            share = (deadline - time.monotonic()) / (len(specs) - number)
-            entries.append(self._entry(spec, tried, known.get(spec, {}), farm, time.monotonic() + share))
-            report(number + 1, len(specs), f"{spec.form}: built")
-            self._write(entries)
-        self._clear(specs, entries)
-        return entries
+        plan = {spec: self._again(entry) for spec, entry in known.items()}
+        for number, request in enumerate(requests):
+            spec = request.spec
+            share = (deadline - time.monotonic()) / (len(requests) - number)
+            plan[spec] = self._entry(request, known.get(spec, _Known(request)), farm, time.monotonic() + share)
+            report(number + 1, len(requests), f"{spec.form}: built")
+            self._write(list(plan.values()))
+        self._clear(plan)
+        return [plan[request.spec] for request in requests]
 
-    def _entry(
-        self, spec: KernelSpec, tried: Candidates, known: Mapping[str, Job], farm: Farm, deadline: float
-    ) -> dict[str, Any]:
-        answers = dict(known)
+    def _entry(self, request: Request, known: _Known, farm: Farm, deadline: float) -> dict[str, Any]:
+        spec, answers = request.spec, dict(known.answers)
+        tried = candidates(spec, self.target, request.rows, self.units, request.limit)
         jobs = [
             {
                 "job": "build",
@@ -92,17 +90,19 @@ class BundleBuilder:
 
         if jobs:
             farm.run(jobs, deadline, done)
-        built = [(s, answers[text]) for s in tried.schedules if (text := schedule_text(s)) in answers]
-        return {
-            "spec": spec_to_json(spec),
-            "legal": tried.legal,
-            "pruned": [[schedule.to_dict(), reason] for schedule, reason in tried.pruned],
-            "candidates": [[schedule.to_dict(), answer] for schedule, answer in built],
-        }
+        asked = {schedule_text(s): s for s in (*tried.schedules, *known.schedules)}
+        pruned = [(s, reason) for s, reason in tried.pruned if schedule_text(s) not in answers]
+        built = [(s, answers[text]) for text, s in asked.items() if text in answers]
+        return _entry(joined([request, known.request])[0], tried.legal, pruned, built)
 
-    def _known(self) -> dict[KernelSpec, dict[str, Job]]:
-        """Answers of an earlier run into the same folder, by schedule, where what was built is still there. What took
-        too long, or crashed, may have met a busy machine: it is tried again."""
+    def _again(self, known: _Known) -> dict[str, Any]:
+        """The entry of what this run does not ask for."""
+        built = [(s, known.answers[text]) for s in known.schedules if (text := schedule_text(s)) in known.answers]
+        return _entry(known.request, known.legal, known.pruned, built)
+
+    def _known(self) -> dict[KernelSpec, _Known]:
+        """What an earlier run into the same folder knows of each kernel: answers by schedule, where what was built is
+        still there. What took too long, or crashed, may have met a busy machine: it is tried again."""
         try:
             bundle = Bundle.read(self.out)
         except BundleError:
@@ -115,14 +115,16 @@ class BundleBuilder:
             spills = answer.get("resources", {}).get("spill_bytes", 0)
             return answer["status"] == COMPILE or (answer["status"] == OK and (spills > 0 or folder.is_dir()))
 
-        return {
-            spec: {text: answer for text, answer in answers.items() if there(spec, text, answer)}
-            for spec, answers in bundle.answers.items()
-        }
+        found = {}
+        for request in bundle.requests:
+            tried, answers = bundle.tried(request), bundle.answers[request.spec]
+            kept = {text: answer for text, answer in answers.items() if there(request.spec, text, answer)}
+            found[request.spec] = _Known(request, kept, tried.schedules, tried.pruned, tried.legal)
+        return found
 
-    def _clear(self, specs: Sequence[KernelSpec], entries: Sequence[Mapping[str, Any]]) -> None:
+    def _clear(self, plan: Mapping[KernelSpec, Mapping[str, Any]]) -> None:
         """Remove what an earlier run built and the plan does not name."""
-        pairs = [(spec, made) for spec, entry in zip(specs, entries, strict=True) for made, _ in entry["candidates"]]
+        pairs = [(spec, made) for spec, entry in plan.items() for made, _ in entry["candidates"]]
         named = {folder_name(spec, schedule_from_dict(made)) for spec, made in pairs}
         for folder in (self.out / KERNELS).iterdir():
             if folder.name not in named:
@@ -134,10 +136,32 @@ class BundleBuilder:
             "target": self.target.name,
             "space": space.space_hash(),
             "generator": generator_hash(),
-            "points": [[p.rows, p.H] for p in self.points],
             "searches": entries,
         }
         write_file(self.out / PLAN, (json.dumps(plan) + "\n").encode())
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What a bundle holds of one kernel."""
+
+    request: Request
+    answers: Mapping[str, Job] = field(default_factory=dict)
+    schedules: Sequence[Schedule] = ()
+    pruned: Sequence[tuple[Schedule, str]] = ()
+    legal: int = 0
+
+
+def _entry(
+    request: Request, legal: int, pruned: Sequence[tuple[Schedule, str]], built: Sequence[tuple[Schedule, Job]]
+) -> dict[str, Any]:
+    return {
+        "spec": spec_to_json(request.spec),
+        "points": [[p.rows, p.H] for p in request.points],
+        "legal": legal,
+        "pruned": [[schedule.to_dict(), reason] for schedule, reason in pruned],
+        "candidates": [[schedule.to_dict(), answer] for schedule, answer in built],
+    }
 
 
 # --- the half that measures
@@ -151,7 +175,7 @@ class Bundle:
 
     folder: Path
     target: Target
-    points: list[Point]
+    requests: list[Request]
     candidates: Mapping[KernelSpec, Candidates]
     answers: Mapping[KernelSpec, Mapping[str, Job]]
 
@@ -174,26 +198,23 @@ class Bundle:
             if data[name] != value:
                 both = "install the same version on both sides"
                 raise ValueError(f"{name} is {data[name]}, that of this installation is {value} ({both})")
-        tried, answers = {}, {}
+        requests, tried, answers = [], {}, {}
         for entry in data["searches"]:
             spec = spec_from_json(entry["spec"])
             pruned = [(schedule_from_dict(schedule), str(reason)) for schedule, reason in entry["pruned"]]
             built = [(schedule_from_dict(schedule), dict(answer)) for schedule, answer in entry["candidates"]]
             tried[spec] = Candidates([schedule for schedule, _ in built], pruned, int(entry["legal"]))
             answers[spec] = {schedule_text(schedule): answer for schedule, answer in built}
-        points = [Point(int(rows), int(H)) for rows, H in data["points"]]
-        return cls(folder, target_named(data["target"]), points, tried, answers)
-
-    @property
-    def specs(self) -> list[KernelSpec]:
-        return list(self.candidates)
+            points = tuple(Point(int(rows), int(H)) for rows, H in entry["points"])
+            requests.append(Request(spec, points, len(built)))
+        return cls(folder, target_named(data["target"]), requests, tried, answers)
 
     @property
     def kernels(self) -> Path:
         return self.folder / KERNELS
 
-    def tried(self, spec: KernelSpec) -> Candidates:
-        return self.candidates[spec]
+    def tried(self, request: Request) -> Candidates:
+        return self.candidates[request.spec]
 
     def check_machine(self, machine: Machine) -> None:
         """Raises :class:`BundleError` where the kernels are for another device."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from kvbuffer_codegen.autotune.estimate import microseconds
 from kvbuffer_codegen.ir.forms import BUILT, FORMS, KernelSpec, cursor_spec
 from kvbuffer_codegen.ir.language import Recurrence
 from kvbuffer_codegen.schedules import space
@@ -17,12 +18,14 @@ from kvbuffer_codegen.schedules.targets import Target
 
 #: A candidate that keeps less than this share of the busiest candidate's cores or multiprocessors at work cannot win.
 BUSY_SHARE = 0.6
+#: A schedule that differs in one field from one that is tried counts as slower by this share, in two by its square.
+ALIKE = 0.1
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """``schedules``: the default first, then by what the cost model expects and nearness to the default. ``pruned``:
-    those that the model rules out, with the reason. ``legal``: how many there are in all.
+    """``schedules``: the default first, then by what is expected of them (:func:`spread`). ``pruned``: those that the
+    cost model rules out, with the reason. ``legal``: how many there are in all.
     """
 
     schedules: list[Schedule]
@@ -64,20 +67,49 @@ def specs_of(
     return list(dict.fromkeys(found))
 
 
-def candidates(spec: KernelSpec, target: Target, rows: int, units: int, limit: int | None = None) -> Candidates:
-    """Legal schedules for ``rows`` value-head rows on ``units`` cores or multiprocessors; at most ``limit`` of them.
+def candidates(
+    spec: KernelSpec, target: Target, rows: int | Sequence[int], units: int, limit: int | None = None
+) -> Candidates:
+    """Legal schedules for launches of so many value-head rows on ``units`` cores or multiprocessors; at most ``limit``
+    of them, the default first.
 
     All move the same bytes (ir.cost), so a candidate's bound differs by the share of the units that it keeps busy.
+    What :mod:`~kvbuffer_codegen.autotune.estimate` expects orders them (:func:`spread`).
     """
+    sizes = [rows] if isinstance(rows, int) else sorted(set(rows), reverse=True)
     default = space.default(spec, target)
-    shares = {s: busy_share(s, spec, rows, units) for s in space.legal(spec, target)}
+    legal = space.legal(spec, target)
+    shares = {s: busy_share(s, spec, sizes[0], units) for s in legal}
     most = max(shares.values())
     idle = [s for s, share in shares.items() if share < BUSY_SHARE * most and s != default]
-    ordered = sorted(
-        (s for s in shares if s not in idle), key=lambda s: (s != default, -shares[s] / most, distance(s, default))
-    )
+    left = sorted(set(legal) - {*idle, default}, key=lambda s: (-shares[s] / most, distance(s, default)))
+    ordered = spread(spec, default, left, sizes, units, limit or len(legal))
     pruned = [(s, f"keeps {shares[s]:.0%} of {units} cores busy, others {most:.0%}") for s in idle]
-    return Candidates(ordered[:limit], pruned, len(shares))
+    return Candidates(ordered, pruned, len(shares))
+
+
+def spread(
+    spec: KernelSpec, default: Schedule, others: Sequence[Schedule], sizes: Sequence[int], units: int, limit: int
+) -> list[Schedule]:
+    """The default and, size by size in turns, what is expected to be fastest there, where a schedule that differs in
+    one field from one already taken counts as slower: few candidates then cover small and large launches, and unlike
+    shapes. Of equal ones the first of ``others`` is taken: all in their order where nothing is expected of any.
+    """
+    expected = [[microseconds(s, spec, rows, units) for s in others] for rows in sizes]
+    if all(us == expected[0][0] for one in expected for us in one):
+        return [default, *others][:limit]
+    best = [min(us) for us in expected]
+    weight, taken, left = [1.0] * len(others), [default], set(range(len(others)))
+    fields = [s.to_dict() for s in others]
+    while left and len(taken) < limit:
+        last = taken[-1].to_dict()
+        for i in left:
+            weight[i] *= 1 + ALIKE ** _differing(fields[i], last)
+        turn = (len(taken) - 1) % len(sizes)
+        chosen = min(left, key=lambda i: (expected[turn][i] / best[turn] * weight[i], i))
+        left.remove(chosen)
+        taken.append(others[chosen])
+    return taken[:limit]
 
 
 def busy_share(schedule: Schedule, spec: KernelSpec, rows: int, units: int) -> float:
@@ -93,8 +125,11 @@ def busy_share(schedule: Schedule, spec: KernelSpec, rows: int, units: int) -> f
 
 def distance(schedule: Schedule, other: Schedule) -> tuple[int, str]:
     """How many fields differ; the text makes the order total."""
-    mine, theirs = schedule.to_dict(), other.to_dict()
-    return sum(mine[name] != theirs.get(name) for name in mine), schedule_text(schedule)
+    return _differing(schedule.to_dict(), other.to_dict()), schedule_text(schedule)
+
+
+def _differing(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> int:
+    return sum(mine[name] != theirs.get(name) for name in mine)
 
 
 def schedule_text(schedule: Schedule) -> str:

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from kvbuffer_codegen.artifact import read_artifact
+from kvbuffer_codegen.autotune.bundle import Bundle
+from kvbuffer_codegen.autotune.candidates import folder_name
 from kvbuffer_codegen.autotune.evidence import binary_digest, device_of, heads_of
 from kvbuffer_codegen.autotune.farm import Farm
 from kvbuffer_codegen.autotune.install import folder_of, install
@@ -85,9 +87,11 @@ def derive(
     farm: Farm,
     work: Path,
     progress: Callable[[float, float, str], None] = lambda *_: None,
+    bundle: Bundle | None = None,
 ) -> Derived:
     """Build into ``out`` what :func:`winners` found. ``work``: an empty folder. Evidence goes along where the binary is
-    the very one that was measured: other compilers or other sources give another.
+    the very one that was measured: other compilers or other sources give another. ``bundle``: what it holds is not
+    built again.
 
     Raises :class:`~kvbuffer_codegen.autotune.worker.WorkerError` where this machine is at fault.
     """
@@ -103,13 +107,26 @@ def derive(
         if answer["status"] != OK:
             failed[job["name"]] = answer["reason"]
 
-    farm.run([_job(w, work / name) | {"name": name} for name, w in by_name.items()], math.inf, done)
+    places = {name: _built(w, bundle) or work / name for name, w in by_name.items()}
+    missing = [(name, w) for name, w in by_name.items() if not places[name].is_dir()]
+    built = len(by_name) - len(missing)
+    if missing:
+        farm.run([_job(w, places[name]) | {"name": name} for name, w in missing], math.inf, done)
     result.failures = [f"{name}: {reason}" for name, reason in sorted(failed.items())]
     for w in found:  # sorted by size: of several in one bucket the largest is installed last, and stays
         if w.name not in failed:
-            install(w.spec, w.trial, work / w.name, w.target, out)
-            result.kernels.append(_row(w, binary_digest(read_artifact(work / w.name)) == w.trial.get("binary")))
+            place = places[w.name]
+            install(w.spec, w.trial, place, w.target, out)
+            result.kernels.append(_row(w, binary_digest(read_artifact(place)) == w.trial.get("binary")))
     return result
+
+
+def _built(w: Winner, bundle: Bundle | None) -> Path | None:
+    """Where a bundle has the kernel."""
+    if bundle is None or bundle.target != w.target:
+        return None
+    folder = bundle.kernels / folder_name(w.spec, schedule_from_dict(w.trial["schedule"]))
+    return folder if folder.is_dir() else None
 
 
 def _winner(choice: Choice, trial: Line, target: Target, recurrence: Recurrence | None) -> Winner:

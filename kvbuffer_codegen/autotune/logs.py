@@ -117,7 +117,8 @@ def merge(logs: Iterable[Iterable[Line]]) -> list[Line]:
 
 def choices(lines: Iterable[Line], space: str) -> list[tuple[Choice, Line]]:
     """What the newest finished run of each device, key and size chose among the candidates of ``space``, and the final
-    trial of the winner. A pure function of the set of lines; sorted by device, key and size, the largest last.
+    trial of the winner. A run that timed one schedule, as a benchmark of what ships does, chose nothing: it counts
+    where no other did. A pure function of the set of lines; sorted by device, key and size, the largest last.
     """
     searches: dict[tuple[Any, ...], dict[str, list[Line]]] = {}
     for t in lines:
@@ -128,8 +129,13 @@ def choices(lines: Iterable[Line], space: str) -> list[tuple[Choice, Line]]:
     found = []
     for _, runs in sorted(searches.items()):
         chosen = [(made, trials) for _, trials in sorted(runs.items()) if (made := choose(trials)) is not None]
+        chosen.sort(key=lambda pair: _compared(pair[1]))  # in the order of their dates as before
         found += [(made, winner(made, trials)) for made, trials in chosen[-1:]]
     return found
+
+
+def _compared(trials: Iterable[Line]) -> bool:
+    return len({trial_text(t) for t in trials}) > 1
 
 
 def winner(choice: Choice, trials: Iterable[Line]) -> Line:

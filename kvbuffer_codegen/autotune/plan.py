@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from kvbuffer_codegen.autotune.candidates import candidates
 from kvbuffer_codegen.autotune.devices import Traits
 from kvbuffer_codegen.autotune.install import bucket
-from kvbuffer_codegen.autotune.search import FINAL_PHASES, FINAL_ROUNDS, RUNGS, Point, Rung
+from kvbuffer_codegen.autotune.requests import Request
+from kvbuffer_codegen.autotune.search import FINAL_PHASES, FINAL_ROUNDS, RUNGS, Rung
 from kvbuffer_codegen.autotune.workload import pass_bytes
-from kvbuffer_codegen.ir.forms import KernelSpec
 from kvbuffer_codegen.schedules.targets import Target
 
-#: Seconds of a build, and of a check or a timing beside the passes that it makes; the share of a plain read that an
-#: average candidate reaches.
-BUILD_S, JOB_S, SHARE = {"cpu": 1.5, "cuda": 4.0}, 0.1, 0.4
+#: Seconds of a build, of the oracle for one kernel, and of a check or a timing beside the passes that it makes; the
+#: share of a plain read that an average candidate reaches. An H200's processes and two cores' nvcc, rounded up.
+BUILD_S, ORACLE_S, JOB_S, SHARE = {"cpu": 1.5, "cuda": 7.0}, 1.0, {"cpu": 0.1, "cuda": 0.06}, 0.4
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class SearchPlan:
     value-head rows of each; ``device_s``: predicted seconds of the device.
     """
 
-    spec: KernelSpec
+    request: Request
     binaries: int
     pruned: int
     timings: int
@@ -37,8 +37,11 @@ class SearchPlan:
 @dataclass(frozen=True)
 class Plan:
     target: Target
-    points: tuple[Point, ...]
     searches: tuple[SearchPlan, ...]
+
+    @property
+    def sizes(self) -> int:
+        return sum(len(s.request.points) for s in self.searches)
 
     @property
     def binaries(self) -> int:
@@ -62,22 +65,23 @@ class Plan:
         return self.binaries * BUILD_S[self.target.kind] / (workers or len(os.sched_getaffinity(0)))
 
 
-def plan(
-    specs: Sequence[KernelSpec], points: Sequence[Point], target: Target, device: Traits, limit: int | None
-) -> Plan:
-    """What :func:`~kvbuffer_codegen.autotune.tune.tune` would do with these on ``device``."""
-    return Plan(target, tuple(points), tuple(_search(spec, points, target, device, limit) for spec in specs))
+def plan(requests: Sequence[Request], target: Target, device: Traits) -> Plan:
+    """What :func:`~kvbuffer_codegen.autotune.tune.tune_all` would do with these on ``device``."""
+    return Plan(target, tuple(_search(request, target, device) for request in requests))
 
 
-def _search(spec: KernelSpec, points: Sequence[Point], target: Target, device: Traits, limit: int | None) -> SearchPlan:
-    found = candidates(spec, target, max(p.heads(spec) for p in points), device.units, limit)
+def _search(request: Request, target: Target, device: Traits) -> SearchPlan:
+    spec, points = request.spec, request.points
+    found = candidates(spec, target, request.rows, device.units, request.limit)
     count = binaries = len(found.schedules)
     timings, moved = 0, 0.0
-    for rung in (*RUNGS, Rung(FINAL_PHASES, FINAL_ROUNDS, 1, 0, 1)):
-        timings += count * len(points)
+    for number, rung in enumerate((*RUNGS, Rung(FINAL_PHASES, 1, 1, 0, 1))):
+        rounds = FINAL_ROUNDS[target.kind] if number == len(RUNGS) else 1
+        timings += count * len(points) * rounds
         for point in points:
-            moved += count * (rung.repeats + 1) * pass_bytes(spec, point.rows, point.H, rung.phases, device.cache)
+            once = pass_bytes(spec, point.rows, point.H, rung.phases, device.cache)
+            moved += count * rounds * (rung.repeats + 1) * once
         count = min(count, max(rung.least, round(rung.keep * count)) + 1)
-    buckets = tuple(sorted({bucket(p.heads(spec))[0] for p in points}))
-    seconds = (binaries + timings) * JOB_S + moved / (SHARE * device.read)
-    return SearchPlan(spec, binaries, len(found.pruned), timings, buckets, seconds)
+    buckets = tuple(sorted({bucket(rows)[0] for rows in request.rows}))
+    seconds = ORACLE_S + (binaries + timings) * JOB_S[target.kind] + moved / (SHARE * device.read)
+    return SearchPlan(request, binaries, len(found.pruned), timings, buckets, seconds)

@@ -22,9 +22,9 @@ from typing import Any
 from kvbuffer_codegen.autotune.candidates import Candidates
 from kvbuffer_codegen.autotune.jobs import Job
 from kvbuffer_codegen.autotune.measure import Bench, Machine
+from kvbuffer_codegen.autotune.requests import Request
 from kvbuffer_codegen.autotune.tune import Limits, Report, Run, scratch
 from kvbuffer_codegen.autotune.worker import Worker, WorkerError
-from kvbuffer_codegen.ir.forms import KernelSpec
 from kvbuffer_codegen.recurrences import one_line
 
 Files = dict[str, bytes]
@@ -46,7 +46,7 @@ def import_ray() -> Any:
 
 def tune_on_ray(
     run: Run,
-    tried: Callable[[Machine], Callable[[KernelSpec, int], Candidates]],
+    tried: Callable[[Machine], Callable[[Request], Candidates]],
     address: str,
     hooks: str,
     limits: Limits,

@@ -21,6 +21,7 @@ from kvbuffer_codegen.autotune.evidence import binary_digest
 from kvbuffer_codegen.autotune.jobs import OK, SLOW, Job, spec_to_json
 from kvbuffer_codegen.autotune.logs import Choice, Line, Log, choose, trial_text, winner
 from kvbuffer_codegen.autotune.measure import Bench, Machine
+from kvbuffer_codegen.autotune.requests import Point, Request
 from kvbuffer_codegen.autotune.sources import sources_hash
 from kvbuffer_codegen.ir.forms import KernelSpec
 from kvbuffer_codegen.schedules import space
@@ -42,32 +43,9 @@ class Rung:
 
 
 RUNGS = (Rung(2, 3, 1 / 3, 4, 0.5), Rung(4, 5, 1 / 2, 3, 0.7))
-FINAL_ROUNDS = 9
+FINAL_ROUNDS = {"cpu": 9, "cuda": 5}  #: a GPU is calmer
 FINAL_PHASES = 64  #: more than any cycle has: all of them
 BUILD_SHARE = 0.55  #: of a search's time, after which no more candidates are built
-
-
-@dataclass(frozen=True)
-class Point:
-    """A size: ``rows`` batch rows of ``H`` key heads."""
-
-    rows: int
-    H: int
-
-    def heads(self, spec: KernelSpec) -> int:
-        """Value-head rows, which choices are keyed by."""
-        return self.rows * self.H * spec.ratio
-
-    def timed(self, line: Line) -> bool:
-        """Whether a line of the log was timed at this size."""
-        return (line["rows"], line["H"]) == (self.rows, self.H)
-
-
-def points_of(heads: Sequence[tuple[int, int]], batches: Sequence[int]) -> list[Point]:
-    """Every size; heads of one ratio share their kernels. Raises ``ValueError`` where they have several."""
-    if len({HV / H for H, HV in heads}) != 1 or heads[0][1] % heads[0][0]:
-        raise ValueError(f"heads={list(heads)}: accepted: pairs (H, HV) with one whole ratio HV / H")
-    return [Point(batch, H) for H, _ in heads for batch in batches]
 
 
 class Builder(Protocol):
@@ -78,9 +56,7 @@ class Builder(Protocol):
 
 @dataclass
 class Tools:
-    """What every search of a run shares. ``work``: where candidates are built. ``tried``: those of a kernel at so many
-    value-head rows.
-    """
+    """What every search of a run shares. ``work``: where candidates are built. ``tried``: those of a request."""
 
     target: Target
     machine: Machine
@@ -88,9 +64,8 @@ class Tools:
     bench: Bench
     log: Log
     run: str
-    source: str
     work: Path
-    tried: Callable[[KernelSpec, int], Candidates]
+    tried: Callable[[Request], Candidates]
     fresh: bool
     step: Callable[[str, float], None]
 
@@ -125,12 +100,11 @@ class _Candidate:
 
 
 class Search:
-    def __init__(self, spec: KernelSpec, points: Sequence[Point], tools: Tools):
-        self.spec, self.points, self.tools = spec, list(points), tools
-        self.job = spec_to_json(spec)
-        largest = max(p.heads(spec) for p in points)
-        self.tried = tools.tried(spec, largest)
-        known = earlier(tools, spec)
+    def __init__(self, request: Request, tools: Tools):
+        self.spec, self.points, self.source, self.tools = request.spec, request.points, request.source, tools
+        self.job, self.rounds = spec_to_json(self.spec), FINAL_ROUNDS[tools.target.kind]
+        self.tried = tools.tried(request)
+        known = earlier(tools, self.spec)
         last = max((t["run"] for t in known), default=tools.run)
         self.run = tools.run if tools.fresh else last
         self.lines = [t for t in known if t["run"] == self.run]
@@ -160,10 +134,9 @@ class Search:
         built = self._build(begin + BUILD_SHARE * seconds)
         right = self._check(built)
         found = []
-        for i, point in enumerate(self.points):
-            share = (i + 1) / len(self.points)
-            until = begin + seconds * (BUILD_SHARE + (1 - BUILD_SHARE) * share)
-            found.append(self._point(point, right, until))
+        for i, point in enumerate(self.points):  # what building or a size did not use goes to the sizes that follow
+            left = begin + seconds - time.monotonic()
+            found.append(self._point(point, right, time.monotonic() + left / (len(self.points) - i)))
         return found
 
     # --- stages
@@ -215,7 +188,7 @@ class Search:
         right = []
         for candidate in built:
             self.tools.step(f"{self.spec.form}: checking", 1)
-            answer = self.tools.bench.check(self.job, str(candidate.folder), self.tools.source)
+            answer = self.tools.bench.check(self.job, str(candidate.folder), self.source)
             candidate.error = answer.get("errors", {})
             if answer["status"] == OK:
                 right.append(candidate)
@@ -276,7 +249,7 @@ class Search:
             if t["stage"] == stage and t["us"] and point.timed(t) and trial_text(t) == text:
                 return t
         answer = self.tools.bench.time(
-            self.job, str(candidate.folder), self.tools.source, point.rows, point.H, phases, repeats
+            self.job, str(candidate.folder), self.source, point.rows, point.H, phases, repeats
         )
         self._trial(candidate, stage, answer, point)
         return answer if answer["status"] == OK else None
@@ -286,14 +259,14 @@ class Search:
         rounds: dict[int, list[float]] = {i: [] for i in range(len(left))}
         reads: list[float] = []
         answers: dict[int, Job] = {}
-        for number in range(FINAL_ROUNDS):
+        for number in range(self.rounds):
             if number >= 3 and time.monotonic() > until:
                 break
             for i, candidate in enumerate(left):
                 if i in answers and answers[i]["status"] != OK:
                     continue
-                self.tools.step(f"{self.spec.form}: final round", 1 / FINAL_ROUNDS)
-                where = (self.job, str(candidate.folder), self.tools.source, point.rows, point.H)
+                self.tools.step(f"{self.spec.form}: final round", 1 / self.rounds)
+                where = (self.job, str(candidate.folder), self.source, point.rows, point.H)
                 answers[i] = self.tools.bench.time(*where, FINAL_PHASES, 1, renew=i == 0, read=i == 0)
                 if answers[i]["status"] == OK:
                     rounds[i] += answers[i]["us"]

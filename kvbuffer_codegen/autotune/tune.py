@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,10 @@ from kvbuffer_codegen.autotune.install import install
 from kvbuffer_codegen.autotune.lanes import Lanes
 from kvbuffer_codegen.autotune.logs import Log
 from kvbuffer_codegen.autotune.measure import CHECK_LIMIT_S, TIME_LIMIT_S, Bench, Machine
-from kvbuffer_codegen.autotune.search import Builder, Found, Point, Search, SearchError, Tools, points_of
+from kvbuffer_codegen.autotune.requests import Request, points_of
+from kvbuffer_codegen.autotune.search import Builder, Found, Search, SearchError, Tools
 from kvbuffer_codegen.autotune.worker import HOOKS
-from kvbuffer_codegen.ir.forms import USUAL, KernelSpec
+from kvbuffer_codegen.ir.forms import USUAL
 from kvbuffer_codegen.ir.language import Recurrence
 from kvbuffer_codegen.recurrences import load_recurrence
 from kvbuffer_codegen.schedules.targets import Target
@@ -105,22 +106,52 @@ def tune(
     :class:`~kvbuffer_codegen.compiler.toolchain.MissingCompiler`, and
     :class:`~kvbuffer_codegen.autotune.worker.WorkerError` where this machine, not a candidate, is at fault.
     """
-    from kvbuffer_codegen.compiler.toolchain import find_compiler
-
     source = recurrence if isinstance(recurrence, str) else ""
     loaded = load_recurrence(recurrence) if isinstance(recurrence, str) else recurrence
     pairs = [heads] if isinstance(heads[0], int) else list(heads)
-    points = points_of(pairs, batches)  # type: ignore[arg-type]
+    points = tuple(points_of(pairs, batches))  # type: ignore[arg-type]
     options: dict[str, Any] = {"dims": dims, "io": io, "state": state, "buffers": buffers, "windows": windows}
     options |= {"layout": layout, "records": records, "rounding": rounding}
     specs = specs_of(loaded, forms, heads=pairs[0], kv_only=kv_only, **options)  # type: ignore[arg-type]
+    return tune_all(
+        [Request(spec, points, candidate_limit, source) for spec in specs],
+        target=target,
+        budget_s=budget_s,
+        out=out,
+        logs=logs,
+        fresh=fresh,
+        workers=workers,
+        limits=limits,
+        ray=ray,
+        hooks=hooks,
+        progress=progress,
+    )
+
+
+def tune_all(
+    requests: Sequence[Request],
+    *,
+    target: str = "cpu",
+    budget_s: float | None = None,
+    out: Path | None = None,
+    logs: Path | None = None,
+    fresh: bool = False,
+    workers: int | None = None,
+    limits: Limits | None = None,
+    ray: str | None = None,
+    hooks: str = HOOKS,
+    progress: Progress | None = None,
+) -> Report:
+    """The same for kernels that need not be of one recurrence or shape."""
+    from kvbuffer_codegen.compiler.toolchain import find_compiler
+
     chosen_target = target_named(target)
     find_compiler(chosen_target)
-    run = Run(chosen_target, specs, points, source, out, logs, budget_s, fresh, progress)
+    run = Run(chosen_target, requests, out, logs, budget_s, fresh, progress)
     times = limits or Limits()
 
-    def tried(machine: Machine) -> Callable[[KernelSpec, int], Candidates]:
-        return lambda spec, rows: candidates(spec, chosen_target, rows, machine.units, candidate_limit)
+    def tried(machine: Machine) -> Callable[[Request], Candidates]:
+        return lambda one: candidates(one.spec, chosen_target, one.rows, machine.units, one.limit)
 
     if ray is not None:
         from kvbuffer_codegen.autotune.ray_executor import tune_on_ray
@@ -155,7 +186,8 @@ def measure(
     Raises :class:`~kvbuffer_codegen.autotune.bundle.BundleError` for a bundle that cannot be measured here.
     """
     bundle = Bundle.read(folder)
-    run = Run(bundle.target, bundle.specs, bundle.points, source, out, logs, budget_s, fresh, progress)
+    requests = [replace(request, source=source) for request in bundle.requests]
+    run = Run(bundle.target, requests, out, logs, budget_s, fresh, progress)
     times = limits or Limits()
     with (
         scratch() as work,
@@ -163,7 +195,7 @@ def measure(
     ):
         machine = bench.machine()
         bundle.check_machine(machine)
-        return run.searches([run.tools(machine, bundle, bench, bundle.kernels, lambda spec, rows: bundle.tried(spec))])
+        return run.searches([run.tools(machine, bundle, bench, bundle.kernels, bundle.tried)])
 
 
 @contextlib.contextmanager
@@ -181,9 +213,7 @@ class Run:
     """What is searched for, and where the results go; raises ``OSError`` where nothing can be written there."""
 
     target: Target
-    specs: Sequence[KernelSpec]
-    points: Sequence[Point]
-    source: str
+    requests: Sequence[Request]
     out: Path | None
     logs: Path | None
     budget_s: float | None
@@ -203,40 +233,39 @@ class Run:
         builder: Builder,
         bench: Bench,
         work: Path,
-        tried: Callable[[KernelSpec, int], Candidates],
+        tried: Callable[[Request], Candidates],
     ) -> Tools:
         """``work``: the folder of candidates."""
         log = Log(self.log_folder, machine.name)
-        return Tools(
-            self.target, machine, builder, bench, log, self.date, self.source, work, tried, self.fresh, lambda *_: None
-        )
+        return Tools(self.target, machine, builder, bench, log, self.date, work, tried, self.fresh, lambda *_: None)
 
     def searches(self, benches: Sequence[Tools]) -> Report:
         """Every search, by the first that is free of ``benches``, which are of one kind of machine."""
         machine, log = benches[0].machine, benches[0].log
-        names = sorted({log.path(s.form).name for s in self.specs})
+        names = sorted({log.path(r.spec.form).name for r in self.requests})
         report = Report(self.target.name, machine.name, machine.read, names)
-        budget = self.budget_s or DEFAULT_S * len(self.specs)
-        meter = Meter(self.progress, len(self.specs))
+        count, work = len(self.requests), [request.work for request in self.requests]
+        budget = self.budget_s or DEFAULT_S * count
+        meter = Meter(self.progress, count)
         started = itertools.count()
 
-        def search(spec: KernelSpec, tools: Tools) -> list[Found] | SearchError:
+        def search(request: Request, tools: Tools) -> list[Found] | SearchError:
             number = next(started)
             left = max(0.0, budget - (time.monotonic() - self.begin)) * len(benches)
             try:
-                one = Search(spec, self.points, tools)
-                meter.open(number, spec, len(self.points), len(one.tried.schedules))
-                return one.go(min(left / (len(self.specs) - number), left / len(benches)))
+                one = Search(request, tools)
+                meter.open(number, request, len(one.tried.schedules))
+                return one.go(min(left * work[number] / sum(work[number:]), left / len(benches)))
             except SearchError as error:
                 return error
 
         for tools in benches:
             tools.step = meter.step
         if len(benches) == 1:
-            answers: Iterable[Any] = ((spec, search(spec, benches[0])) for spec in self.specs)
+            answers: Iterable[Any] = ((request, search(request, benches[0])) for request in self.requests)
         else:
             lanes = [functools.partial(search, tools=tools) for tools in benches]
-            answers = Lanes(lanes, [tools.bench.worker for tools in benches]).run(self.specs)
+            answers = Lanes(lanes, [tools.bench.worker for tools in benches]).run(self.requests)
         for _, answer in answers:
             if isinstance(answer, SearchError):
                 report.failures.append(str(answer))
@@ -261,10 +290,11 @@ class Meter:
         self.number = self.done = self.told = 0.0
         self.size = 1.0
 
-    def open(self, number: int, spec: KernelSpec, points: int, candidates: int) -> None:
+    def open(self, number: int, request: Request, candidates: int) -> None:
+        points = len(request.points)
         self.number, self.done = float(number), 0.0
         self.size = candidates * (2 + 1.5 * points) + 4 * points
-        self.step(f"{spec.form}: starting", 0)
+        self.step(f"{request.spec.form}: starting", 0)
 
     def step(self, text: str, work: float) -> None:
         self.done = min(self.done + work, self.size)
@@ -291,6 +321,9 @@ def outcome(found: Found, machine: Machine, artifact: str) -> dict[str, Any]:
     return {
         "name": spec.name,
         "form": spec.form,
+        "recurrence": spec.recurrence and spec.recurrence.name,
+        "state": spec.state,
+        "records": spec.records,
         "buffer": spec.buffer,
         "window": spec.window,
         "rows": found.point.rows,
@@ -319,9 +352,11 @@ def fastest_forms(report: Report) -> list[dict[str, Any]]:
     rows: dict[tuple[Any, ...], dict[str, float]] = {}
     for o in report.outcomes:
         if o["form"] in ("step", "decode"):
-            rows.setdefault((o["rows"], *o["heads"], o["buffer"]), {})[o["form"]] = o["us"]
+            what = (o["recurrence"], o["state"], o["records"])
+            rows.setdefault((o["rows"], *o["heads"], o["buffer"], *what), {})[o["form"]] = o["us"]
     both = [(size, us) for size, us in rows.items() if len(us) == 2]
     return [
-        {"rows": s[0], "heads": list(s[1:3]), "buffer": s[3], **us, "faster": min(us, key=lambda f: us[f])}
+        {"rows": s[0], "heads": list(s[1:3]), "buffer": s[3], "recurrence": s[4], "state": s[5], **us}
+        | {"faster": min(us, key=lambda f: us[f])}
         for s, us in both
     ]

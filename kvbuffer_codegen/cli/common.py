@@ -162,10 +162,10 @@ def specs_of(
 
 def points_of(shape: Shape, batches: Sequence[int]) -> list[Any]:
     """Every size that kernels of ``shape`` are timed at. Raises :class:`CommandError`."""
-    from kvbuffer_codegen.autotune import search
+    from kvbuffer_codegen.autotune import requests
 
     try:
-        return search.points_of(shape.shards, batches)
+        return requests.points_of(shape.shards, batches)
     except ValueError as error:
         raise CommandError(str(error)) from None
 

@@ -8,20 +8,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kvbuffer_codegen.cli import tune_bundle, tune_logs, tune_plan
+from kvbuffer_codegen.cli import tune_bundle, tune_logs, tune_plan, tune_requests
 from kvbuffer_codegen.cli.common import (
     DONE,
     FAILED,
     CommandError,
-    Shape,
     add_kernel_arguments,
     numbers,
     one_line,
     positive,
     print_json,
     print_table,
-    shape_of,
-    specs_of,
     target_of,
     warn,
 )
@@ -29,11 +26,14 @@ from kvbuffer_codegen.cli.progress import progress
 from kvbuffer_codegen.ir.forms import BUILT, USUAL
 
 if TYPE_CHECKING:
+    from kvbuffer_codegen.autotune.requests import Request
     from kvbuffer_codegen.autotune.tune import Report
 
 HELP = "search for the fastest kernels on this machine; writes artifacts, choices and a log"
 COLUMNS = (
+    "recurrence",
     "form",
+    "state",
     "buffer",
     "window",
     "batch",
@@ -48,18 +48,23 @@ COLUMNS = (
     "of read",
     "schedule",
 )
-DEFAULT_BATCHES = {"cpu": (4,), "cuda": (1, 8, 32, 128)}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_search_arguments(parser: argparse.ArgumentParser) -> None:
+    """What is searched for, which a table of a plan file may hold too."""
     add_kernel_arguments(parser, BUILT, USUAL, several=True)
     parser.add_argument(
         "--batch", type=numbers, help="batch sizes that are timed, as 1,4,16 (default: 4 on a CPU, 1,8,32,128 on a GPU)"
     )
-    parser.add_argument("--budget", type=seconds, help="stop in time: 90s, 20m, 2h (default: a minute a search)")
     parser.add_argument(
         "--candidates", type=positive, metavar="N", help="try at most N schedules a search (default: all)"
     )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_search_arguments(parser)
+    parser.add_argument("--plan", type=Path, metavar="FILE.toml", help="many searches: every table [[tune]] of a file")
+    parser.add_argument("--budget", type=seconds, help="stop in time: 90s, 20m, 2h (default: a minute a search)")
     parser.add_argument("--workers", type=positive, metavar="N", help="processes that compile (default: one a core)")
     parser.add_argument("--out", type=Path, help="folder of artifacts and index (default: the user's cache)")
     parser.add_argument("--logs", type=Path, help="folder of tuning logs (default: the user's cache)")
@@ -81,14 +86,20 @@ def add_modes(parser: argparse.ArgumentParser) -> None:
     modes.add_argument(
         "--from-logs", type=Path, metavar="LOG", nargs="+", help="build what tuning logs choose; needs no GPU"
     )
+    parser.add_argument(
+        "--bundle", type=Path, metavar="DIR", help="with --from-logs: take kernels from the bundle that was measured"
+    )
     parser.set_defaults(defaults={action.dest: action.default for action in parser._actions})
 
 
 #: Arguments that a mode takes beside its own, its others being said by the bundle or the logs.
 TAKES = {
     "measure": ("recurrence", "budget", "out", "logs", "fresh"),
-    "from_logs": ("recurrence", "target", "workers", "out"),
+    "from_logs": ("recurrence", "target", "workers", "out", "bundle"),
 }
+#: Beside a plan, which says what is searched for; candidates: the most of any table.
+BESIDE_PLAN = ("target", "candidates", "budget", "workers", "out", "logs", "fresh", "executor", "address")
+BESIDE_PLAN += ("dry_run", "build_only")
 
 
 def seconds(text: str) -> float:
@@ -103,53 +114,43 @@ def run(args: argparse.Namespace) -> int:
         if getattr(args, mode):
             refuse_others(args, mode, takes)
             return tune_logs.run(args) if mode == "from_logs" else tune_bundle.measure(args)
+    if args.plan:
+        refuse_others(args, "plan", BESIDE_PLAN)
+    if args.bundle:
+        raise CommandError(f"--bundle {args.bundle} has kernels that are built; accepted: with --from-logs")
     if args.address is not None and args.executor != "ray":
         raise CommandError(f"--address {args.address} is a Ray cluster's; accepted: with --executor ray")
-    shape = shape_of(args, args.recurrence)
-    specs = specs_of(shape, args.form, args.buffer, args.window, args.kv_only)
     target = target_of(args.target)
-    args.batch = args.batch or DEFAULT_BATCHES[target.kind]
+    requests = tune_requests.requests_of(args, target, add_search_arguments)
     if args.dry_run:
-        return tune_plan.run(args, shape, specs, target)
+        return tune_plan.run(args, requests, target)
     if args.build_only:
-        return tune_bundle.build(args, shape, specs, target)
-    return _tune(args, shape, target)
+        return tune_bundle.build(args, requests, target)
+    return _tune(args, requests, target)
 
 
 def refuse_others(args: argparse.Namespace, mode: str, takes: Sequence[str]) -> None:
     """Raises :class:`CommandError` for an argument that means nothing in ``mode``."""
     for name, default in args.defaults.items():
         if name not in (*takes, mode, "help", "json") and getattr(args, name, default) != default:
-            option, accepted = name.replace("_", "-"), ", ".join(f"--{t}" for t in takes if t != "recurrence")
-            raise CommandError(f"--{option} means nothing with --{mode.replace('_', '-')}; accepted: NAME, {accepted}")
+            accepted = ", ".join("NAME" if t == "recurrence" else f"--{t.replace('_', '-')}" for t in takes)
+            option, given = name.replace("_", "-"), mode.replace("_", "-")
+            raise CommandError(f"--{option} means nothing with --{given}; accepted: {accepted}")
 
 
-def _tune(args: argparse.Namespace, shape: Shape, target: Any) -> int:
+def _tune(args: argparse.Namespace, requests: Sequence[Request], target: Any) -> int:
     from kvbuffer_codegen.autotune.logs import LogError
     from kvbuffer_codegen.autotune.ray_executor import MissingRayError
-    from kvbuffer_codegen.autotune.tune import tune
+    from kvbuffer_codegen.autotune.tune import tune_all
     from kvbuffer_codegen.autotune.worker import WorkerError
     from kvbuffer_codegen.compiler.toolchain import MissingCompiler
 
     with progress(args.json) as report:
         try:
-            found = tune(
-                shape.recurrence if shape.source == shape.recurrence.name else shape.source,
-                heads=shape.shards,
-                dims=(shape.K, shape.V),
-                io=shape.io,
-                state=shape.state,
-                layout=shape.layout,
-                records=shape.records,
-                rounding=shape.rounding,
-                buffers=args.buffer,
-                windows=args.window,
-                forms=args.form,
-                kv_only=args.kv_only,
-                batches=args.batch,
+            found = tune_all(
+                requests,
                 target=target.name,
                 budget_s=args.budget,
-                candidate_limit=args.candidates,
                 out=args.out,
                 logs=args.logs,
                 fresh=args.fresh,
@@ -173,7 +174,8 @@ def print_report(args: argparse.Namespace, found: Report) -> int:
         print_table([_row(o) for o in found.outcomes], COLUMNS)
         for f in fastest_forms(found):
             times = f"step {f['step']:.0f} us, decode {f['decode']:.0f} us"
-            print(f"batch {f['rows']}, L={f['buffer']}: {f['faster']} is faster ({times})")
+            what = f"{f['recurrence']}, {f['state']}, batch {f['rows']}, L={f['buffer']}"
+            print(f"{what}: {f['faster']} is faster ({times})")
     for failure in found.failures:
         warn(f"tune: {failure}")
     return FAILED if found.failures else DONE
@@ -182,7 +184,7 @@ def print_report(args: argparse.Namespace, found: Report) -> int:
 def _row(o: dict[str, Any]) -> dict[str, Any]:
     schedule = ", ".join(f"{k} {v}" for k, v in o["schedule"].items() if k != "kind")
     return {
-        **{name: o[name] for name in ("form", "buffer", "window", "legal", "us")},
+        **{name: o[name] for name in ("recurrence", "form", "state", "buffer", "window", "legal", "us")},
         "tried": o["candidates"],
         "batch": o["rows"],
         "heads": "/".join(map(str, o["heads"])),

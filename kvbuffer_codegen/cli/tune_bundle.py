@@ -9,15 +9,16 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kvbuffer_codegen.cli.common import DONE, FAILED, CommandError, Shape, one_line, points_of, print_json, warn
+from kvbuffer_codegen.cli.common import DONE, FAILED, CommandError, one_line, print_json, warn
 from kvbuffer_codegen.cli.progress import progress
 from kvbuffer_codegen.ir.forms import KernelSpec
 
 if TYPE_CHECKING:
+    from kvbuffer_codegen.autotune.requests import Request
     from kvbuffer_codegen.schedules.targets import Target
 
 
-def build(args: argparse.Namespace, shape: Shape, specs: Sequence[KernelSpec], target: Target) -> int:
+def build(args: argparse.Namespace, requests: Sequence[Request], target: Target) -> int:
     from kvbuffer_codegen.autotune.bundle import BundleBuilder
     from kvbuffer_codegen.autotune.devices import device_for, units_of
     from kvbuffer_codegen.autotune.farm import Farm
@@ -28,7 +29,7 @@ def build(args: argparse.Namespace, shape: Shape, specs: Sequence[KernelSpec], t
     if args.out is None:
         raise CommandError("--build-only writes a bundle; say where: --out DIR")
     units = units_of(target, device_for(target))
-    builder = BundleBuilder(args.out, target, points_of(shape, args.batch), units, args.candidates)
+    builder = BundleBuilder(args.out, target, units)
     deadline = time.monotonic() + (args.budget or math.inf)
     try:
         find_compiler(target)
@@ -37,16 +38,16 @@ def build(args: argparse.Namespace, shape: Shape, specs: Sequence[KernelSpec], t
             progress(args.json) as report,
             Farm(args.workers, environment={"TMPDIR": str(work)}) as f,
         ):
-            entries = builder.run(specs, f, deadline, report)
+            entries = builder.run(requests, f, deadline, report)
     except (MissingCompiler, WorkerError) as error:
         raise CommandError(one_line(error), FAILED) from None
     statuses = Counter(answer["status"] for entry in entries for _, answer in entry["candidates"])
-    failures = [_failure(spec, entry["candidates"]) for spec, entry in zip(specs, entries, strict=True)]
+    failures = [_failure(r.spec, entry["candidates"]) for r, entry in zip(requests, entries, strict=True)]
     if args.json:
-        print_json({"out": str(args.out), "target": target.name, "searches": len(specs), "statuses": dict(statuses)})
+        print_json({"out": str(args.out), "target": target.name, "searches": len(requests), "statuses": dict(statuses)})
     else:
         counts = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
-        print(f"{len(specs)} searches for {target.name} in {args.out}: {counts}")
+        print(f"{len(requests)} searches for {target.name} in {args.out}: {counts}")
         print(f"on the other machine: kvbuffer-codegen tune --measure {args.out.name}")
     for failure in filter(None, failures):
         warn(f"tune: {failure}")

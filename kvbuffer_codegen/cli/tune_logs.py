@@ -25,6 +25,7 @@ COLUMNS = ("form", "state", "buffer", "window", "kv_only", "device", "rows", "us
 
 
 def run(args: argparse.Namespace) -> int:
+    from kvbuffer_codegen.autotune.bundle import Bundle, BundleError
     from kvbuffer_codegen.autotune.derive import derive, winners
     from kvbuffer_codegen.autotune.farm import Farm
     from kvbuffer_codegen.autotune.logs import LogError, merge, read_log
@@ -43,6 +44,10 @@ def run(args: argparse.Namespace) -> int:
         found, left_out = winners(lines, recurrences, target)
     except LogError as error:
         raise CommandError(one_line(error)) from None
+    try:
+        bundle = Bundle.read(args.bundle) if args.bundle else None
+    except BundleError as error:
+        raise CommandError(f"--bundle {one_line(error)}") from None
     if not found:
         why = "; ".join(f"{count} {reason}" for reason, count in left_out.items())
         raise CommandError(
@@ -59,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
             Farm(workers, environment={"TMPDIR": str(work)}) as f,
             progress(args.json) as report,
         ):
-            made = derive(found, left_out, out, f, work / "kernels", report)
+            made = derive(found, left_out, out, f, work / "kernels", report, bundle)
     except (MissingCompiler, WorkerError) as error:
         raise CommandError(one_line(error), FAILED) from None
     if args.json:

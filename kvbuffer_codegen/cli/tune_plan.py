@@ -6,33 +6,33 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kvbuffer_codegen.cli.common import DONE, Shape, points_of, print_json, print_table
-from kvbuffer_codegen.ir.forms import KernelSpec
+from kvbuffer_codegen.cli.common import DONE, print_json, print_table
 
 if TYPE_CHECKING:
     from kvbuffer_codegen.autotune.plan import SearchPlan
+    from kvbuffer_codegen.autotune.requests import Request
     from kvbuffer_codegen.schedules.targets import Target
 
-COLUMNS = ("form", "buffer", "window", "binaries", "pruned", "sizes", "buckets", "timings", "device s")
+COLUMNS = ("recurrence", "form", "state", "records", "buffer", "window", "binaries", "pruned", "buckets", "timings")
+COLUMNS += ("device s",)
 
 
-def run(args: argparse.Namespace, shape: Shape, specs: Sequence[KernelSpec], target: Target) -> int:
+def run(args: argparse.Namespace, requests: Sequence[Request], target: Target) -> int:
     from kvbuffer_codegen.autotune.devices import device_for, traits
     from kvbuffer_codegen.autotune.plan import plan
 
     device = device_for(target)
-    points = points_of(shape, args.batch)
-    made = plan(specs, points, target, traits(target, device), args.candidates)
+    made = plan(requests, target, traits(target, device))
     building = made.building_s(args.workers)
-    rows = [_row(s, len(points)) for s in made.searches]
+    rows = [_row(s) for s in made.searches]
     if args.json:
         found: dict[str, Any] = {"target": target.name, "device": "here" if device else "typical"}
-        found |= {"searches": len(specs), "sizes": len(points), "binaries": made.binaries, "shared": made.shared}
+        found |= {"searches": len(requests), "sizes": made.sizes, "binaries": made.binaries, "shared": made.shared}
         found |= {"timings": made.timings, "building_s": round(building), "device_s": round(made.device_s)}
         print_json(found | {"plan": rows})
         return DONE
     print_table([{**r, "buckets": ",".join(map(str, r["buckets"]))} for r in rows], COLUMNS)
-    print(f"{len(specs)} searches at {len(points)} sizes for {target.name}:")
+    print(f"{len(requests)} searches for {target.name}, {made.sizes} sizes in all:")
     print(f"{made.binaries} distinct binaries, each for all buckets of value-head rows ({made.shared} builds less),")
     print(f"and {made.timings} timings;")
     where = "the device" if device else f"a device that is typical for {target.name}"
@@ -40,7 +40,9 @@ def run(args: argparse.Namespace, shape: Shape, specs: Sequence[KernelSpec], tar
     return DONE
 
 
-def _row(s: SearchPlan, sizes: int) -> dict[str, Any]:
-    about = {name: getattr(s.spec, name) for name in ("form", "buffer", "window")}
-    about |= {"binaries": s.binaries, "pruned": s.pruned, "sizes": sizes, "buckets": list(s.buckets)}
+def _row(s: SearchPlan) -> dict[str, Any]:
+    spec = s.request.spec
+    about: dict[str, Any] = {"recurrence": spec.recurrence and spec.recurrence.name}
+    about |= {name: getattr(spec, name) for name in ("form", "state", "records", "ratio", "buffer", "window")}
+    about |= {"binaries": s.binaries, "pruned": s.pruned, "sizes": len(s.request.points), "buckets": list(s.buckets)}
     return about | {"timings": s.timings, "device s": round(s.device_s, 1)}
