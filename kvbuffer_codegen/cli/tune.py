@@ -98,7 +98,17 @@ TAKES = {
     "from_logs": ("recurrence", "target", "workers", "out", "bundle"),
 }
 #: Beside a plan, which says what is searched for; candidates: the most of any table.
-BESIDE_PLAN = ("target", "candidates", "budget", "workers", "out", "logs", "fresh", "executor", "address")
+BESIDE_PLAN: tuple[str, ...] = (
+    "target",
+    "candidates",
+    "budget",
+    "workers",
+    "out",
+    "logs",
+    "fresh",
+    "executor",
+    "address",
+)
 BESIDE_PLAN += ("dry_run", "build_only")
 
 

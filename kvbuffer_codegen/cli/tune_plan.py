@@ -13,7 +13,18 @@ if TYPE_CHECKING:
     from kvbuffer_codegen.autotune.requests import Request
     from kvbuffer_codegen.schedules.targets import Target
 
-COLUMNS = ("recurrence", "form", "state", "records", "buffer", "window", "binaries", "pruned", "buckets", "timings")
+COLUMNS: tuple[str, ...] = (
+    "recurrence",
+    "form",
+    "state",
+    "records",
+    "buffer",
+    "window",
+    "binaries",
+    "pruned",
+    "buckets",
+    "timings",
+)
 COLUMNS += ("device s",)
 
 

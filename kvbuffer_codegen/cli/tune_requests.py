@@ -17,7 +17,20 @@ if TYPE_CHECKING:
 
 DEFAULT_BATCHES = {"cpu": (4,), "cuda": (1, 8, 32, 128)}
 #: What a table may hold: the options of a call, by their names, and the recurrence.
-KEYS = ("recurrence", "model", "tp", "heads", "dims", "io", "state", "records", "rounding", "layout", "form", "buffer")
+KEYS: tuple[str, ...] = (
+    "recurrence",
+    "model",
+    "tp",
+    "heads",
+    "dims",
+    "io",
+    "state",
+    "records",
+    "rounding",
+    "layout",
+    "form",
+    "buffer",
+)
 KEYS += ("window", "kv-only", "batch", "candidates")
 
 
