@@ -9,6 +9,7 @@ timed.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from kvbuffer_codegen.ir.forms import FORMS, STATES, KernelSpec
 from kvbuffer_codegen.schedules.space import Schedule
@@ -19,8 +20,11 @@ from kvbuffer_codegen.schedules.space_gpu import Geometry, GpuSchedule
 BANDWIDTH, LIFE_US, ISSUE, THREAD_ISSUE = 32e3, 2.0, 224e3, 400.0
 #: Instructions of a thread whatever its tile; of a value of the state: to load, read and reduce it.
 THREAD, LOAD, READ, REDUCE = 150.0, 2.0, 1.0, 1.5
-#: A register more than a thread may have costs a share of the time that grows with the square: spills.
-SPILL = 4e-4
+#: A register more than a thread may have costs a share of the time, and more with the square: spills, which nobody times.
+#: ``MARGIN``: registers by which the need may be underestimated.
+SPILL, SPILLS, MARGIN = 0.02, 4e-4, 4
+#: Where one more block would fit a multiprocessor with registers enough, that one is the better guess.
+ROOMY, SHARED = 1.2, 227 * 1024
 #: Tensor cores: instructions of a read of a value, against ``READ``.
 TENSOR = 0.25
 #: Neighbouring lanes that touch fewer bytes than a line of the cache.
@@ -40,9 +44,16 @@ def microseconds(schedule: Schedule, spec: KernelSpec, rows: int, units: int) ->
     instructions = _instructions(g, values)
     busy = max(moved / min(BANDWIDTH, in_flight / LIFE_US), blocks * instructions / ISSUE)
     last = LIFE_US * g.sweeps + instructions / schedule.threads / THREAD_ISSUE
-    spilled = max(0, g.pressure - schedule.registers)
+    spilled = max(0, g.pressure + MARGIN - schedule.registers)
     narrow = NARROW if schedule.lanes * g.piece * STATES[spec.state] < LINE else 1.0
-    return (busy + last) * narrow * (1 + SPILL * spilled**2)
+    return (busy + last) * narrow * (ROOMY if _roomy(g) else 1.0) * (1 + SPILL * spilled + SPILLS * spilled**2)
+
+
+def _roomy(g: Geometry) -> bool:
+    s = g.schedule
+    more = replace(s, ctas_per_sm=s.ctas_per_sm + 1)
+    listed = more.ctas_per_sm in s.choices["ctas_per_sm"] and g.shared_bytes * more.ctas_per_sm <= SHARED
+    return listed and more.registers >= g.pressure + MARGIN
 
 
 def _instructions(g: Geometry, values: int) -> float:
