@@ -20,7 +20,7 @@ from kvbuffer_codegen.schedules.space_gpu import Geometry, GpuSchedule
 BANDWIDTH, LIFE_US, ISSUE, THREAD_ISSUE = 32e3, 2.0, 224e3, 400.0
 #: Instructions of a thread whatever its tile; of a value of the state: to load, read and reduce it.
 THREAD, LOAD, READ, REDUCE = 150.0, 2.0, 1.0, 1.5
-#: A register more than a thread may have costs a share of the time, and more with the square: spills, which nobody times.
+#: A register more than a thread may have costs a share of the time, and more with the square: what spills is dropped.
 #: ``MARGIN``: registers by which the need may be underestimated.
 SPILL, SPILLS, MARGIN = 0.02, 4e-4, 4
 #: Where one more block would fit a multiprocessor with registers enough, that one is the better guess.
