@@ -595,8 +595,8 @@ def test_slots_beyond_32_bits(backend: str, tmp_path: Any) -> None:
         old = memory.state if name == "state" else memory.fields[name]
         data = np.memmap(tmp_path / name, np.float32, "w+", shape=(2 * far + old[0, 0].numel(),))
         view = torch.from_numpy(data).as_strided(old.shape, (0, far, *torch.empty(old.shape[2:]).stride()))
-        setattr(memory, "state", view) if name == "state" else memory.fields.__setitem__(name, view)
-    memory.records = list(memory.fields.values())
+        (memory.by_slot if name == "state" else memory.fields)[name] = view
+    memory.state, memory.records = memory.by_slot["state"], list(memory.fields.values())
     pool._layers[:] = [(memory.state[0], [f[0] for f in memory.records])]
     serving = Serving(pool, [2, 0])
     for _ in range(6):
