@@ -3,6 +3,7 @@ against."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -36,6 +37,16 @@ class TensorArg:
     free_strides: tuple[int, ...]
     align: int
     access: str
+
+
+#: Sizes of the axes that count slots, rings and layers: a tensor has any number of elements along them.
+ROWS = ("P", "N", "Y")
+
+
+def inner_axes(shape: Sequence[int | str]) -> tuple[int, ...]:
+    """The axes inside a slot or a batch. On a GPU offsets along them are 32-bit numbers: they span less than 2^31
+    elements."""
+    return tuple(axis for axis, size in enumerate(shape) if size not in ROWS)
 
 
 @dataclass(frozen=True)

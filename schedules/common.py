@@ -170,7 +170,12 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
 }
 
 
-def lower(expr: ex.Expr, leaf_of: Callable[[ex.Expr], Any], spec: KernelSpec) -> Any:
+def lower(
+    expr: ex.Expr,
+    leaf_of: Callable[[ex.Expr], Any],
+    spec: KernelSpec,
+    operations: dict[str, Callable[..., Any]] = OPERATIONS,
+) -> Any:
     """``expr``, which holds no sum, in float32 TIR; ``leaf_of`` gives inputs, scalars, fields, reads and lefts."""
 
     def leaf(node: ex.Expr) -> Any:
@@ -180,7 +185,7 @@ def lower(expr: ex.Expr, leaf_of: Callable[[ex.Expr], Any], spec: KernelSpec) ->
             return T.float32(spec.extent(node.value))
         return leaf_of(node)
 
-    return ex.evaluate(expr, leaf, OPERATIONS)
+    return ex.evaluate(expr, leaf, operations)
 
 
 def saturated(value: Any, dtype: str) -> Any:

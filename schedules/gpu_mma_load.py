@@ -10,7 +10,6 @@ import tilelang.language as T
 
 from kvbuffer_codegen.ir import expr as ex
 from kvbuffer_codegen.ir.expr import Expr
-from kvbuffer_codegen.schedules import common
 from kvbuffer_codegen.schedules.gpu_tile import (
     F32,
     ZERO,
@@ -20,6 +19,7 @@ from kvbuffer_codegen.schedules.gpu_tile import (
     access,
     leaves_of,
     load_columns,
+    lower,
     number_at,
     store_columns,
     suffix_sum,
@@ -232,7 +232,7 @@ def key_value(cell: Cell, records: Records, vector: Expr, q: int, c: Any) -> Any
 
     if cell.geo.key_dtype != F32:  # a field as it is stored
         return records.keys.held[vector][q * cell.geo.columns + c]
-    return common.lower(vector, leaf, cell.spec)
+    return lower(vector, leaf, cell.spec)
 
 
 @T.macro

@@ -13,7 +13,6 @@ from typing import Any
 import tilelang.language as T
 
 from kvbuffer_codegen.ir.expr import Expr
-from kvbuffer_codegen.schedules import common
 from kvbuffer_codegen.schedules.gpu_tile import (
     F32,
     ZERO,
@@ -24,6 +23,7 @@ from kvbuffer_codegen.schedules.gpu_tile import (
     leaves_of,
     load_columns,
     load_rows,
+    lower,
     number_at,
     suffix_sum,
 )
@@ -192,15 +192,24 @@ def load_batch(cell: Cell, ring: Ring, first: Any, n: Any) -> None:
             load_right(cell, ring, first + m * cell.geo.groups + cell.group, m)
 
 
-def right_value(cell: Cell, ring: Ring, r: int, m: Any, c: Any) -> Any:
-    """Column register ``c`` of right vector ``r`` of place ``m`` of the batch."""
+def right_value(cell: Cell, ring: Ring, r: int, m: Any, c: Any, scaled: bool = True) -> Any:
+    """Column register ``c`` of right vector ``r`` of place ``m`` of the batch, with or without the number that
+    multiplies it (:func:`right_scale`)."""
+    right = cell.spec.record_layout.rights[r]
+    return existing(cell, c, lower_right(cell, ring, right.expr if scaled else right.vector, m, c))
 
+
+def right_scale(cell: Cell, ring: Ring, r: int, m: Any) -> Any:
+    """The number that multiplies right vector ``r`` of place ``m`` of the batch."""
+    return lower_right(cell, ring, cell.spec.record_layout.rights[r].scale, m, 0)
+
+
+def lower_right(cell: Cell, ring: Ring, expr: Expr, m: Any, c: Any) -> Any:
     def leaf(node: Expr) -> Any:
         place = m if node.op == "field" else 0
         return T.cast(ring.leaves.held[node][place * cell.geo.columns + c if node.axes else place], F32)
 
-    right = cell.spec.record_layout.rights[r].expr
-    return existing(cell, c, common.lower(right, leaf, cell.spec))
+    return lower(expr, leaf, cell.spec)
 
 
 @T.macro

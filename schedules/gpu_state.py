@@ -68,19 +68,83 @@ def exists(cell: Cell, i: Any) -> Any:
 @T.macro
 def load_state(cell: Cell, state: Any) -> None:
     """``state[rows * columns]`` in float32 from memory, 0 outside the tile and for a kv_only row, whose state is
-    nothing.
+    nothing."""
+    request_state(cell, state)
+    settle_state(cell, state)
 
-    Where such rows are expected, theirs is not read; where not, no load waits for the cursor that says so.
-    """
+
+@T.macro
+def request_state(cell: Cell, state: Any) -> None:
+    """The loads of :func:`load_state`. Where kv_only rows are expected, theirs is not read; where not, no load waits
+    for the cursor that says so, and before its first use the state wants :func:`settle_state`."""
     if cell.spec.kv_only > 0:
         if cell.kv_only == 0:
-            read_state(cell, state)
+            request_tile(cell, state)
         else:
-            clear_state(cell, state)
+            if not cell.geo.schedule.stage:
+                clear_state(cell, state)
+    else:
+        request_tile(cell, state)
+    if cell.geo.schedule.stage:
+        T.ptx_commit_group()
+
+
+@T.macro
+def settle_state(cell: Cell, state: Any) -> None:
+    """Nothing for a kv_only row that was read. It waits for the loads: whatever else can be done goes before it."""
+    if cell.geo.schedule.stage:
+        T.ptx_wait_group(0)
+        take_tile(cell, state)
+    if tvm.tirx.all(bool(cell.geo.schedule.stage) or cell.spec.kv_only == 0, cell.kv_only != 0):
+        clear_state(cell, state)
+
+
+@T.macro
+def request_tile(cell: Cell, state: Any) -> None:
+    if cell.geo.schedule.stage:
+        copy_tile(cell)
     else:
         read_state(cell, state)
-        if cell.kv_only != 0:
-            clear_state(cell, state)
+
+
+@T.macro
+def copy_tile(cell: Cell) -> None:
+    """The state on its way to shared memory, to where :func:`take_tile` of the same thread finds it."""
+    g = cell.geo
+    width = state_access(g)
+    size = width * STATES[g.spec.state]
+    for i in T.unroll(pieces(g)):
+        if g.masked_columns or g.masked_rows:
+            if exists(cell, i):
+                copy_piece(cell, i, size)
+            else:
+                for e in T.vectorized(width):
+                    cell.shared["tile"][parked(cell, i) + e] = T.cast(0, cell.args.state.dtype)
+        else:
+            copy_piece(cell, i, size)
+
+
+@T.macro
+def copy_piece(cell: Cell, i: Any, size: int) -> None:
+    source = T.address_of(cell.args.state[address(cell, i, 0)])
+    T.call_extern("handle", f"tl::cp_async_gs<{size}>", T.address_of(cell.shared["tile"][parked(cell, i)]), source)
+
+
+@T.macro
+def take_tile(cell: Cell, state: Any) -> None:
+    g = cell.geo
+    width = state_access(g)
+    raw = T.alloc_local((width,), cell.args.state.dtype)
+    for i in T.unroll(pieces(g)):
+        for e in T.vectorized(width):
+            raw[e] = cell.shared["tile"][parked(cell, i) + e]
+        for e in T.unroll(width):
+            state[register(g, i, e)] = common.decoded(raw[e], g.spec.state)
+
+
+def parked(cell: Cell, i: Any) -> Any:
+    """Where access ``i`` waits in shared memory: neighbouring threads touch different banks."""
+    return (i * cell.geo.schedule.threads + cell.thread) * state_access(cell.geo)
 
 
 @T.macro

@@ -25,6 +25,20 @@ F32 = "float32"
 ZERO = T.float32(0)
 
 
+#: As the language's, to two units in the last place, without the branches that a GPU's exact division has.
+OPERATIONS = {
+    **common.OPERATIONS,
+    "rsqrt": lambda x: T.rsqrt(x),
+    "sigmoid": lambda x: T.call_pure_extern("float32", "__fdividef", T.float32(1), T.float32(1) + T.exp(-x)),
+    "softplus": lambda x: T.max(x, T.log1p(T.exp(T.min(x, common.SOFTPLUS_LINEAR)))),
+}
+
+
+def lower(expr: Expr, leaf: Callable[[Expr], Any], spec: KernelSpec) -> Any:
+    """``expr`` in float32: ``common.lower`` with the operations of a GPU."""
+    return common.lower(expr, leaf, spec, OPERATIONS)
+
+
 @dataclass
 class Place:
     """A tensor and the leading part of an index into it."""
@@ -155,7 +169,7 @@ class Leaves:
                 raise KeyError(f"leaf {node} of {expr} is not loaded")
             return others(node)
 
-        return common.lower(expr, leaf, self.spec)
+        return lower(expr, leaf, self.spec)
 
 
 def leaves_of(exprs: Iterable[Expr | None], *ops: str) -> list[Expr]:

@@ -17,7 +17,14 @@ from kvbuffer_codegen.ir import expr as ex
 from kvbuffer_codegen.ir.expr import Expr
 from kvbuffer_codegen.ir.forms import FORMS, Definition, TokenProgram
 from kvbuffer_codegen.ir.records import Field
-from kvbuffer_codegen.schedules.gpu_ring import Ring, clear_key_decay, load_batch, right_value, stage_rights
+from kvbuffer_codegen.schedules.gpu_ring import (
+    Ring,
+    clear_key_decay,
+    load_batch,
+    right_scale,
+    right_value,
+    stage_rights,
+)
 from kvbuffer_codegen.schedules.gpu_tile import (
     F32,
     ZERO,
@@ -111,6 +118,13 @@ def load_token(cell: Cell, token: Token, t: Any) -> None:
 @T.macro
 def compute_token(cell: Cell, token: Token) -> None:
     """Definitions in their order, then the vectors over K. Called by whole warps."""
+    compute_numbers(cell, token)
+    compute_vectors(cell, token)
+
+
+@T.macro
+def compute_numbers(cell: Cell, token: Token) -> None:
+    """Definitions in their order. Called by whole warps."""
     g, program = cell.geo, cell.spec.program
     for numbers, sums in waves(program):
         for d in numbers:
@@ -124,9 +138,21 @@ def compute_token(cell: Cell, token: Token) -> None:
             sum_lanes(cell, partial, 1, len(sums))
             for i, d in enumerate(sums):
                 token.leaves.held[scalar_leaf(token, d.name)][0] = partial[i]
-    for i, read in enumerate(program.reads):
+
+
+@T.macro
+def compute_reads(cell: Cell, token: Token) -> None:
+    g = cell.geo
+    for i, read in enumerate(cell.spec.program.reads):
         for c in T.unroll(g.columns):
             token.reads[i * g.columns + c] = existing(cell, c, token.leaves.lower(factored(read)[1], c))
+
+
+@T.macro
+def compute_vectors(cell: Cell, token: Token) -> None:
+    """The vectors over K."""
+    g, program = cell.geo, cell.spec.program
+    compute_reads(cell, token)
     for r, right in enumerate(program.rights):
         for c in T.unroll(g.columns):
             token.rights[r * g.columns + c] = existing(cell, c, token.leaves.lower(right, c))
@@ -153,6 +179,24 @@ def append_token(cell: Cell, token: Token, t: Any) -> None:
             else:
                 if cell.lane == 0:
                     target.tensor[target.where] = token.leaves.lower(field.expr)
+
+
+@T.macro
+def deal_token(cell: Cell, token: Token) -> None:
+    """The one token: its numbers by the first warp, for all after a barrier; its read vectors."""
+    if cell.warp_group == 0:
+        compute_numbers(cell, token)
+        share_numbers(cell, token, 0)
+    compute_reads(cell, token)
+
+
+@T.macro
+def append_dealt(cell: Cell, token: Token) -> None:
+    """The record of a token that was dealt, after the barrier."""
+    if cell.group == 0:
+        for d in cell.spec.program.definitions:
+            token.leaves.held[scalar_leaf(token, d.name)][0] = number_of(cell, token, d.name, 0)
+        append_token(cell, token, 0)
 
 
 @T.macro
@@ -222,7 +266,7 @@ def share_window(cell: Cell, token: Token, length: Any) -> None:
 
 def number_of(cell: Cell, token: Token, name: str, t: Any) -> Any:
     """Definition ``name`` of token ``t``, on any lane."""
-    if cell.geo.resident:
+    if cell.geo.resident and not cell.geo.dealt:
         return token.leaves.held[scalar_leaf(token, name)][0]
     return cell.shared["numbers"][t, [d.name for d in cell.spec.program.definitions].index(name)]
 
@@ -263,9 +307,11 @@ def score_batch(cell: Cell, token: Token, ring: Ring, first: Any, n: Any, total:
                     for i in T.unroll(g.reads):
                         read_vector(cell, token, T.min(start * block + t, g.T - 1), i, vector)
                         for r in T.unroll(g.rank):
+                            at = m * each + (r * block + t) * g.reads + i
                             for c in T.unroll(g.columns):
-                                at = m * each + (r * block + t) * g.reads + i
                                 values[at] = values[at] + ring.rights[r * g.columns + c] * vector[c]
+                if g.resident:
+                    scale_scores(cell, ring, m, values, m * each)
         sum_lanes(cell, values, count)
         share = max(1, count // g.lanes)
         for q in T.unroll(share):
@@ -280,13 +326,24 @@ def score_batch(cell: Cell, token: Token, ring: Ring, first: Any, n: Any, total:
 
 
 @T.macro
+def scale_scores(cell: Cell, ring: Ring, m: int, values: Any, first: int) -> None:
+    """What :func:`build_rights` left out of the right vectors."""
+    g = cell.geo
+    for r, right in enumerate(cell.spec.record_layout.rights):
+        if right.scale is not None:
+            for i in T.unroll(g.reads):
+                at = first + r * g.reads + i
+                values[at] = values[at] * right_scale(cell, ring, r, m)
+
+
+@T.macro
 def build_rights(cell: Cell, ring: Ring, m: int, j: Any, n: Any) -> None:
     """Right vectors of record ``j``, of place ``m`` of the batch, or of the window's token j - n."""
     g = cell.geo
     if g.resident:
         for r in list(range(g.rank)):
             for c in T.unroll(g.columns):
-                ring.rights[r * g.columns + c] = right_value(cell, ring, r, m, c)
+                ring.rights[r * g.columns + c] = right_value(cell, ring, r, m, c, scaled=False)
     else:
         if j < n:
             for r in list(range(g.rank)):

@@ -14,10 +14,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import tilelang.language as T
+from tilelang import tvm
 
 from kvbuffer_codegen.ir.expr import Expr
 from kvbuffer_codegen.ir.forms import FORMS
-from kvbuffer_codegen.schedules import common
 from kvbuffer_codegen.schedules.gpu_ring import (
     Ring,
     load_records,
@@ -26,12 +26,14 @@ from kvbuffer_codegen.schedules.gpu_ring import (
     state_decay,
     weigh_records,
 )
-from kvbuffer_codegen.schedules.gpu_state import fold, fold_staged, load_state, store_state
-from kvbuffer_codegen.schedules.gpu_tile import F32, ZERO, Cell, leaves_of, number_at, sum_lanes
+from kvbuffer_codegen.schedules.gpu_state import fold, fold_staged, request_state, settle_state, store_state
+from kvbuffer_codegen.schedules.gpu_tile import F32, ZERO, Cell, leaves_of, lower, number_at, sum_lanes
 from kvbuffer_codegen.schedules.gpu_token import (
     Token,
+    append_dealt,
     append_token,
     compute_token,
+    deal_token,
     load_token,
     number_of,
     park_reads,
@@ -102,12 +104,22 @@ def lower_row(cell: Cell, token: Token, rows: Rows, expr: Expr, t: Any) -> Any:
         )
         return T.cast(buffer[0 if cell.spec.tree else t], F32)
 
-    return common.lower(expr, leaf, cell.spec)
+    return lower(expr, leaf, cell.spec)
+
+
+def weighed_read(cell: Cell, ring: Ring, value: Any, p: Any, folded: Any) -> Any:
+    """What register row ``p`` of the state as it was loaded gave, decayed by the records after it."""
+    weighed = T.Select(folded, value, value * state_decay(cell, ring, p, 0))
+    kept = tvm.tirx.all(cell.kv_only != 0, tvm.tirx.Not(folded))
+    return T.Select(kept, ZERO, weighed) if cell.spec.kv_only == 0 and not cell.geo.schedule.stage else weighed
 
 
 @T.macro
-def read_token(cell: Cell, token: Token, rows: Rows, ring: Ring, state: Any, n: Any, t: Any) -> None:
-    """The reads of token ``t`` against checkpoint and records; the lane's own row to ``rows.reads``."""
+def read_token(
+    cell: Cell, token: Token, rows: Rows, ring: Ring, state: Any, n: Any, t: Any, folded: Any = False
+) -> None:
+    """The reads of token ``t`` against checkpoint and records; the lane's own row to ``rows.reads``. ``folded``: the
+    state has the records and their decays in it already."""
     g = cell.geo
     vector = T.alloc_local((g.columns,), F32)
     sums = T.alloc_local((g.reads * g.rows,), F32)
@@ -118,6 +130,8 @@ def read_token(cell: Cell, token: Token, rows: Rows, ring: Ring, state: Any, n: 
             sums[i * g.rows + p] = ZERO
             for c in T.unroll(g.columns):
                 sums[i * g.rows + p] = sums[i * g.rows + p] + state[p * g.columns + c] * vector[c]
+            if g.late_decay:
+                sums[i * g.rows + p] = weighed_read(cell, ring, sums[i * g.rows + p], p, folded)
         for slot in list(range(g.slots)):
             for r in list(range(g.rank)):
                 score[0] = ZERO
@@ -228,14 +242,20 @@ def run_row(cell: Cell, length: Any, folds: Any) -> None:
     state = T.alloc_local((g.rows * g.columns,), F32)
     read = T.alloc_local((1,), "int32")  # records that are read, not folded
     ring, token, rows = ring_registers(cell), token_registers(cell), row_registers(cell)
-    load_state(cell, state)
+    if g.schedule.stage < 2:
+        request_state(cell, state)
     if cell.warp_group < g.T or g.resident:
         load_token(cell, token, T.min(cell.group, g.T - 1))
     if not cell.spec.tree:
         load_values(cell, rows)
     if cell.spec.history > 0 or not g.one_chunk:
         load_records(cell, ring)
+    if g.schedule.stage == 2:
+        request_state(cell, state)
     read[0] = T.Select(folds, 0, cell.count)
+    if g.dealt:  # while records are on their way
+        deal_token(cell, token)
+        park_reads(cell, token)
     if g.one_chunk:
         if cell.spec.history > 0:
             weigh_records(cell, ring)
@@ -252,14 +272,15 @@ def run_row(cell: Cell, length: Any, folds: Any) -> None:
             store_state(cell, state, not FORMS[cell.spec.form].writes_state)
         else:
             weigh_records(cell, ring)
-    if g.resident:
-        compute_token(cell, token)
-        if cell.group == 0:
-            append_token(cell, token, 0)
-        if "reads" in cell.shared:
-            park_reads(cell, token)
-    else:
-        share_window(cell, token, length)
+    if not g.dealt:
+        if g.resident:
+            compute_token(cell, token)
+            if cell.group == 0:
+                append_token(cell, token, 0)
+            if "reads" in cell.shared:
+                park_reads(cell, token)
+        else:
+            share_window(cell, token, length)
     if g.key_decay:
         if not g.resident:
             walk_window(cell, ring, window_row(cell))
@@ -274,12 +295,15 @@ def run_row(cell: Cell, length: Any, folds: Any) -> None:
         if g.one_chunk:
             if "scores" not in cell.shared:
                 T.sync_threads()
+            settle_state(cell, state)
             fold_staged(cell, ring, state)
             store_state(cell, state, not FORMS[cell.spec.form].writes_state)
         for i in T.unroll(max(1, g.slots) * g.rank * g.rows):
             ring.lefts[i] = ZERO
     else:
-        if cell.spec.history > 0:
+        if g.schedule.stage or not g.late_decay:
+            settle_state(cell, state)
+        if cell.spec.history > 0 and not g.late_decay:
             for p in T.unroll(g.rows):
                 for c in T.unroll(g.columns):
                     state[p * g.columns + c] = state[p * g.columns + c] * state_decay(cell, ring, p, c)
@@ -288,9 +312,11 @@ def run_row(cell: Cell, length: Any, folds: Any) -> None:
         solve_tree(cell, token, rows, ring, state, read[0], length, TREE)
     else:
         for t in T.unroll(g.T):
-            read_token(cell, token, rows, ring, state, read[0], t)
+            read_token(cell, token, rows, ring, state, read[0], t, folds)
             solve_token(cell, token, rows, t)
             write_token(cell, token, rows, length, t)
+    if g.dealt:
+        append_dealt(cell, token)
     if FORMS[cell.spec.form].writes_state:
         advance_state(cell, token, rows, state)
         store_state(cell, state, True, T.Select(folds, 1, 0), 1)

@@ -57,6 +57,8 @@ class GpuSchedule(Schedule):
     threads       threads of a block
     ctas_per_sm   blocks that must fit a multiprocessor: a thread may have 65536 / (threads * ctas_per_sm) registers
     mma           1: a window's products on tensor cores, its state through shared memory (``gpu_mma``)
+    stage         1: the state waits in shared memory until scores are done, not in registers; 2: and is asked for
+                  after the records
     """
 
     kind: ClassVar[str] = "cuda"
@@ -64,8 +66,9 @@ class GpuSchedule(Schedule):
         "block_v": (8, 16, 32, 64, 128),
         "lanes": (4, 8, 16, 32),
         "threads": (64, 128, 256),
-        "ctas_per_sm": (1, 2, 3, 4, 5, 6),
+        "ctas_per_sm": (1, 2, 3, 4, 5, 6, 7, 8),
         "mma": (0, 1),
+        "stage": (0, 1, 2),
     }
     cursor_threads: ClassVar[tuple[int, ...]] = (32, 64, 96, 128, 160, 192, 256, 320, 384, 512, 768, 1024)
 
@@ -74,6 +77,7 @@ class GpuSchedule(Schedule):
     threads: int = 128
     ctas_per_sm: int = 1
     mma: int = 0
+    stage: int = 0
 
     @classmethod
     def legal(cls, spec: KernelSpec, target: TargetLike) -> list[Self]:
@@ -103,26 +107,28 @@ class GpuSchedule(Schedule):
             g = Geometry(spec, s)
             wide = spec.layout == "VK" or g.rows * STATES[spec.state] >= 16  # bytes of an access
             spare = s.registers - g.pressure
-            clean = spare >= 0 or (brim and s.lanes == 16 and g.rows == g.columns == 8 and s.registers == 128)
-            warps = min(s.threads * s.ctas_per_sm // WARP, enough)
+            known = (g.rows, s.registers) == (8, 128) if not s.stage else g.rows == 4 and s.registers >= 72
+            clean = spare >= 0 or (brim and s.lanes == 16 and g.columns == 8 and known)
+            warps = min(s.threads * s.ctas_per_sm // WARP, 28 if s.stage else enough)
             shape = (
                 -g.sweeps,
                 g.columns <= 16,
                 not g.masked_columns,
                 g.state <= most,
+                (g.rows, s.lanes) == (4, 16) if s.stage else True,
                 warps,
                 g.columns <= 8,
                 s.lanes == 16,
                 s.threads == threads,
                 g.state,
             )
-            return (clean, min(spare, 0) if not clean else 0, wide, *shape, -s.ctas_per_sm)
+            return (clean, min(spare, 0) if not clean else 0, wide, s.stage, *shape, -s.ctas_per_sm)
 
         made = cls.legal(spec, target)
         tensor = [s for s in made if s.mma and Geometry(spec, s).pressure <= s.registers]
         if tensor and FORMS[spec.form].window:
             return max(tensor, key=lambda s: (-abs(s.block_v - 64), s.threads == 128, s.ctas_per_sm))
-        legal = [s for s in made if not s.mma]
+        legal = [s for s in made if not s.mma and s.stage < 2]
         if not legal:
             what = f"form={spec.form}, window={spec.window}, state={spec.state}, K={spec.K}, V={spec.V}"
             accepted = f"fewer nodes, whose vectors fit {getattr(target, 'shared_limit', 0)} bytes of shared memory"
@@ -290,6 +296,18 @@ class Geometry:
         """One token: its vectors stay in every lane's registers; a window's go through shared memory."""
         return self.T <= 1 and not self.schedule.mma
 
+    @cached_property
+    def dealt(self) -> bool:
+        """The numbers of the one token are computed by one warp, for all: a barrier comes anyway, and no read vector
+        waits for a number."""
+        waits = any(n.op == "scalar" for n in walk(*(factored(read)[1] for read in self.spec.program.reads)))
+        return self.resident and self.history > 0 and not self.replays and not waits and self.schedule.threads > WARP
+
+    @property
+    def late_decay(self) -> bool:
+        """The decays of the records weigh what is read of the state, not the state: fewer numbers."""
+        return self.history > 0 and not self.key_decay and not self.spec.tree and self.T * self.reads <= self.columns
+
     @property
     def key_decay(self) -> bool:
         """A log-decay over K weighs the right vectors themselves, channel by channel, so that they pass through shared
@@ -371,6 +389,8 @@ class Geometry:
             return self.read_dtype if name == "reads" else self.key_dtype
         if self.crowded and name in ("reads", "rights"):
             return self.read_dtype if name == "reads" else self._narrow(self.spec.program.rights)
+        if name == "tile":
+            return self.spec.state
         return "int32" if name == "parents" else "float32"
 
     def _shared_mma(self) -> dict[str, tuple[int, ...]]:
@@ -410,6 +430,10 @@ class Geometry:
             made["scores"] = (self.slots * self.lanes + self.T, self.score_stride)
         if self.resident and scored:
             made["reads"] = (self.reads, self.padded_k)
+        if self.schedule.stage:
+            made["tile"] = (self.state * self.schedule.threads,)
+        if self.dealt:
+            made["numbers"] = (1, len(self.spec.program.definitions) + 1)
         if not self.resident:
             made["reads"] = (self.T * self.reads, self.padded_k)
             made["rights"] = (self.T * self.rank, self.padded_k)
@@ -441,7 +465,9 @@ class Geometry:
         if self.schedule.mma:
             return self._pressure_mma
         spec, replayed = self.spec, self.replays or FORMS[self.spec.form].writes_state
-        needed = 36 + 1.35 * self.state + 2.1 * max(1, self.slots) * self.rank * self.rows
+        # A state in shared memory meets few of the token's and the records' registers.
+        needed = (48 + 0.35 * self.state) if self.schedule.stage else (36 + 1.35 * self.state)
+        needed += 2.1 * max(1, self.slots) * self.rank * self.rows
         if spec.tokens:
             needed += self.columns * (0.4 * self.token_words + 1.15 * self.reads) + 6 * replayed
         if self.T > 1 and not spec.tree:  # whose left vectors wait in local memory
@@ -484,6 +510,12 @@ class Geometry:
         return 3 * self.padded_k > 4 * self.K or 3 * self.tiles * self.schedule.block_v > 4 * self.V
 
     @property
+    def stages(self) -> bool:
+        """Whether a state can wait in shared memory: something goes on meanwhile, and copies are asynchronous."""
+        spec = self.spec
+        return not self.schedule.mma and self.history > 0 and self.one_chunk and not spec.scaled and not spec.tree
+
+    @property
     def fits_mma(self) -> bool:
         """Whether tensor cores can do the products: a token or a chain of them, a float32 state of whole strips, no
         log-decay but that of the head."""
@@ -509,12 +541,14 @@ class Geometry:
         if s.threads % WARP or WARP % s.lanes or s.block_v % self.groups:
             return False
         registers = 65536 // (s.threads * s.ctas_per_sm)
+        if s.stage and not self.stages:
+            return False
         if s.mma:
             return self.fits_mma and self.shared_bytes * s.ctas_per_sm <= shared_limit and registers >= 64
         return (
             self.rows in (1, 2, 4, 8)
             and self.rows <= s.lanes
             and self.state <= MAX_STATE
-            and self.state + 40 <= min(registers, 255)
+            and self.state + (24 if s.stage else 40) <= min(registers, 255)
             and self.shared_bytes * s.ctas_per_sm <= shared_limit
         )

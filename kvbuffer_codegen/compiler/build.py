@@ -10,7 +10,7 @@ from kvbuffer_codegen.artifact import SCHEMA, cpu_device, write_artifact
 from kvbuffer_codegen.compiler.lower import Lowered, device_ir, lower, rename
 from kvbuffer_codegen.compiler.toolchain import Binary, Compiler, compile_source, find_compiler
 from kvbuffer_codegen.ir.forms import KernelSpec
-from kvbuffer_codegen.ir.signature import ScalarArg, signature, to_dict
+from kvbuffer_codegen.ir.signature import ScalarArg, TensorArg, inner_axes, signature, to_dict
 from kvbuffer_codegen.schedules import Program, program, space
 from kvbuffer_codegen.schedules.space import Schedule
 from kvbuffer_codegen.schedules.targets import Target
@@ -27,7 +27,7 @@ def emit(spec: KernelSpec, schedule: Schedule, target: Target) -> Lowered:
     program that cannot become a kernel.
     """
     made = _program(spec, schedule, target)
-    return lower(made.func, target, name=spec.name, cells=made.cells)
+    return lower(made.func, target, name=spec.name, cells=made.cells, wide=_wide(spec, target))
 
 
 def build(spec: KernelSpec, schedule: Schedule, target: Target, folder: Path) -> Path:
@@ -59,7 +59,15 @@ def levels(spec: KernelSpec, schedule: Schedule, target: Target, level: str) -> 
     if level in ("cuda", "c"):
         return emit(spec, schedule, target).source
     func = _program(spec, schedule, target).func
-    return str(func.script()) + "\n" if level == "tilelang" else device_ir(func, target) + "\n"
+    return str(func.script()) + "\n" if level == "tilelang" else device_ir(func, target, _wide(spec, target)) + "\n"
+
+
+def _wide(spec: KernelSpec, target: Target) -> set[str] | None:
+    """Names of the strides whose products need 64 bits; None: all, as on a CPU."""
+    if target.kind == "cpu":
+        return None
+    tensors = [a for a in signature(spec) if isinstance(a, TensorArg)]
+    return {f"{a.name}_s{axis}" for a in tensors for axis in a.free_strides if axis not in inner_axes(a.shape)}
 
 
 def _program(spec: KernelSpec, schedule: Schedule, target: Target) -> Program:

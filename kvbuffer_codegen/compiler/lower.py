@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from tilelang.backend.module import create_backend_context
 from tilelang.engine.lower import device_codegen_without_compile, lower_to_host_device_ir
 
 from kvbuffer_codegen.compiler.cpu_source import cpu_source
+from kvbuffer_codegen.compiler.narrow import narrow_indices
 from kvbuffer_codegen.schedules.targets import Target
 
 tirx, post_order_visit = tvm.tirx, tvm.tirx.stmt_functor.post_order_visit
@@ -74,14 +76,16 @@ class _Device:
     context: Any
 
 
-def lower(func: Any, target: Target, *, name: str | None = None, cells: str | None = None) -> Lowered:
+def lower(
+    func: Any, target: Target, *, name: str | None = None, cells: str | None = None, wide: Collection[str] | None = None
+) -> Lowered:
     """Lower a TileLang prim_func with one ``T.Kernel``.
 
     ``name`` becomes the entry of the binary (default: the function's own name). On a CPU the function computes one
-    grid cell (``T.Kernel(1)``, an int32 parameter ``cell``) and ``cells`` says how many there are. Raises
-    :class:`LoweringError`.
+    grid cell (``T.Kernel(1)``, an int32 parameter ``cell``) and ``cells`` says how many there are. ``wide``: names of
+    the strides whose products need 64 bits (default: all). Raises :class:`LoweringError`.
     """
-    device = _device(func, target)
+    device = _device(func, target, wide)
     name = name or str(func.attrs["global_symbol"])
     emitted = device_codegen_without_compile(device.module, device.context).inspect_source()
     arguments = tuple(_argument(p, value) for p, value in zip(device.func.params, device.passed, strict=True))
@@ -103,9 +107,9 @@ def lower(func: Any, target: Target, *, name: str | None = None, cells: str | No
     )
 
 
-def device_ir(func: Any, target: Target) -> str:
+def device_ir(func: Any, target: Target, wide: Collection[str] | None = None) -> str:
     """The lowered device function of ``func`` as TIR script."""
-    return str(_device(func, target).module.script())
+    return str(_device(func, target, wide).module.script())
 
 
 def rename(value: Any, name: str) -> None:
@@ -135,7 +139,7 @@ def _cpu(
     )
 
 
-def _device(func: Any, target: Target) -> _Device:
+def _device(func: Any, target: Target, wide: Collection[str] | None = None) -> _Device:
     on_cpu = target.kind == "cpu"
     # On a CPU, a host target unlike the device's makes the launch an external call: with equal ones TileLang looks for
     # a function of that name in the module and fails.
@@ -154,6 +158,8 @@ def _device(func: Any, target: Target) -> _Device:
         raise LoweringError(f"{symbol}: TileLang cannot lower this program for {target.name}: {error}") from error
     if on_cpu:
         module = tvm.IRModule({name: _repair_bfloat16(device) for name, device in module.functions.items()})
+    if wide is not None:
+        module = tvm.IRModule({name: narrow_indices(device, wide) for name, device in module.functions.items()})
     if len(module.functions) != 1 or len(host.functions) != 1:
         raise LoweringError(
             f"{symbol}: {len(module.functions)} launches in one program; exactly one T.Kernel is accepted"

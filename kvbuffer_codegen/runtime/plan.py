@@ -16,6 +16,7 @@ import torch
 from kvbuffer_codegen.artifact import ArtifactError
 from kvbuffer_codegen.expressions import ExpressionError, Program, evaluate, names, parse
 from kvbuffer_codegen.ir.forms import STATES
+from kvbuffer_codegen.ir.signature import inner_axes
 from kvbuffer_codegen.manifest import Manifest, symbols
 from kvbuffer_codegen.runtime.errors import ArgumentError
 
@@ -364,10 +365,28 @@ def _constraints(manifest: Manifest, arguments: Sequence[Tensor | Scalar]) -> It
         yield Constraint(
             parse(f"R - {least}"), source["R"], f"a ring of R >= max(buffer, kv_only, window) + window = {least} rows"
         )
+    if manifest["target"]["kind"] == "cuda":
+        yield from _spans(manifest)
     if "H" in source and "HV" in source:
         accepted = f"HV = {ratio} * H, the ratio that the kernel was built for"
         yield Constraint(parse(f"HV - {ratio} * H"), source["H"], accepted)
         yield Constraint(parse(f"{ratio} * H - HV"), source["H"], accepted)
+
+
+def _spans(manifest: Manifest) -> Iterator[Constraint]:
+    """Offsets inside a row are 32-bit numbers on a GPU."""
+    for argument in manifest["arguments"]:
+        if "shape" not in argument:
+            continue
+        inner = inner_axes(argument["shape"])
+        steps = [
+            f" - ({argument['shape'][a]} - 1) * {argument['name']}_s{a}" for a in inner if a in argument["free_strides"]
+        ]
+        if steps:
+            rest = [argument["shape"][a] for a in inner if a not in argument["free_strides"]]
+            program = parse(f"{2**31 - 1} - {rest[-1] if rest else 0}{''.join(steps)}")
+            accepted = "strides with which a row (of a batch, a slot or a layer) spans less than 2^31 elements"
+            yield Constraint(program, argument["name"], accepted)
 
 
 def _three(expressions: Sequence[str | int]) -> tuple[Program, ...]:
