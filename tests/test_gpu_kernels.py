@@ -138,6 +138,12 @@ MMA = {
     spec_of("verify", "lightning", K=64, window=8, records="hilo"): GpuSchedule(16, 16, 64, 1, 1),
     spec_of("verify", "simple_gla", K=64, window=2, buffer=20): GpuSchedule(32, 16, 64, 1, 1),
 }
+#: The state asked for after the records.
+STAGED = {
+    spec_of("decode", K=64, kv_only=6): GpuSchedule(16, 16, 128, 1, 0, 2),
+    spec_of("decode", "lightning", K=100, V=40, buffer=8, state="float16"): GpuSchedule(16, 16, 128, 1, 0, 2),
+    spec_of("decode", K=64, buffer=8, state="bfloat16", layout="KV"): GpuSchedule(16, 16, 128, 1, 0, 2),
+}
 QUICK = [
     DECODE,
     STEP,
@@ -214,6 +220,22 @@ def test_against_oracle(spec: KernelSpec, emulated: Any) -> None:
 def test_tensor_cores_against_oracle(spec: KernelSpec, emulated: Any) -> None:
     """Every sum to the accuracy of float32: operands are in two parts."""
     check(emulated(spec, MMA[spec]), spec)
+
+
+@pytest.mark.parametrize("spec", STAGED, ids=name_of)
+def test_a_state_in_shared_memory_against_oracle(spec: KernelSpec, emulated: Any) -> None:
+    check(emulated(spec, STAGED[spec]), spec)
+
+
+def test_offsets_inside_a_row_are_narrow() -> None:
+    """Products with strides inside a slot or a batch are 32-bit ones: 64-bit addresses cost a third of a decode's
+    instructions."""
+    source = lowered(qwen3_next("decode")).source
+    body = source[source.index("{", source.rindex("__launch_bounds__")) :]
+    assert "* ((int)state_s1)" in body
+    assert "* record_left0_s0)" in body
+    wide = {name for name, _ in re.findall(r"\b(\w+)_s([0-9])\b", re.sub(r"\(int\)\w+_s[0-9]", "", body))}
+    assert wide == {"state", "record_left0", "record_k", "record_scale0", "record_log_decay"}
 
 
 @pytest.mark.parametrize("name", ["linear_attention", "gated_delta_rule"])

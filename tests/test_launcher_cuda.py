@@ -12,11 +12,14 @@ import pytest
 from tiny_kernels import MOCK_CUDA, arguments_of, build_c, expected_slots, manifest_of, spec_of
 
 from kvbuffer_codegen.artifact import Artifact, ArtifactError, read_artifact, write_artifact
+from kvbuffer_codegen.expressions import evaluate
 from kvbuffer_codegen.ir.forms import KernelSpec
+from kvbuffer_codegen.ir.recurrences import RECURRENCES
+from kvbuffer_codegen.ir.signature import signature, to_dict
 from kvbuffer_codegen.runtime import cuda_driver, launcher
 from kvbuffer_codegen.runtime.errors import ArgumentError, KernelError
 from kvbuffer_codegen.runtime.loader import load_artifact
-from kvbuffer_codegen.runtime.plan import Plan
+from kvbuffer_codegen.runtime.plan import Plan, _constraints
 
 
 @pytest.fixture(params=["native", "ctypes"])
@@ -136,3 +139,19 @@ def test_no_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cuda_driver.driver.cache_clear()
     with pytest.raises(KernelError, match=r"no CUDA driver: .*; install NVIDIA's driver, or use device='cpu'"):
         load_artifact(cuda_artifact(tmp_path, spec_of()), "cuda:0")
+
+
+def test_a_row_fits_32_bits() -> None:
+    """GPU kernels work out offsets inside a slot or a batch in 32 bits: what does not fit is refused by name."""
+    spec = KernelSpec("decode", RECURRENCES["gated_delta_rule"].normal_form, 128, 128, 2, "bfloat16", buffer=16)
+    arguments = [to_dict(a) for a in signature(spec)]
+    manifest = {"arguments": arguments, "target": {"kind": "cuda"}, "form": "decode", "ratio": 2}
+    made = _constraints({**manifest, "buffer": 16, "kv_only": 0, "window": 0}, [])
+    spans = {c.argument: c for c in made if "2^31" in c.accepted}
+    assert {"state", "record_k", "q", "out"} <= set(spans)
+    given = {"B": 8, "H": 16, "HV": 32, "R": 32, "P": 4096, "q_s1": 128, "state_s1": 128 * 128, "state_s2": 128}
+    fitting = (2**31 - 128 - 15 * 128) // 7
+    assert evaluate(spans["q"].program, {**given, "q_s0": fitting}) >= 0
+    assert evaluate(spans["q"].program, {**given, "q_s0": fitting + 1}) < 0
+    assert evaluate(spans["state"].program, {**given, "state_s0": 2**40}) >= 0
+    assert evaluate(spans["state"].program, {**given, "state_s1": 2**27, "state_s0": 128}) < 0
