@@ -33,7 +33,7 @@ class Panel:
 @dataclass(frozen=True)
 class Figure:
     """``panels`` side by side; none: nothing is drawn, and ``notes`` say why. ``log``: y on a logarithmic scale, which
-    begins at most a factor of :data:`BELOW` under what was measured: the model's curves may leave it."""
+    begins about a factor of :data:`BELOW` under what was measured: of the model's curves the low parts may be cut."""
 
     name: str
     title: str

@@ -106,14 +106,19 @@ def _panel(ax: Any, panel: Panel, styles: dict[str, tuple[str, str]], figure: Fi
     _ticks(ax.xaxis, sorted({p[0] for c in panel.curves for p in c.points}))
     if figure.log:
         ax.set_yscale("log")
-        measured = [p[1] for c in panel.curves if c.kind == MEASURED for p in c.points]
-        if measured:
-            ax.set_ylim(bottom=max(ax.get_ylim()[0], min(measured) / BELOW))
+        ax.set_ylim(bottom=max(ax.get_ylim()[0], _bottom(panel)))
         _log_ticks(ax)
     else:
         ax.set_ylim(bottom=0)
     ax.tick_params(labelsize=8)
     ax.grid(True, which="major", color="#dddddd", linewidth=0.6)
+
+
+def _bottom(panel: Panel) -> float:
+    """Where a logarithmic axis begins: some way below what was measured, and where every model's end is still seen."""
+    measured = [p[1] / BELOW for c in panel.curves if c.kind == MEASURED for p in c.points]
+    highest = [max(p[1] for p in c.points) / 1.5 for c in panel.curves if c.kind == MODEL]
+    return min(measured + highest) if measured else 0.0
 
 
 def _ticks(axis: Any, values: Sequence[float]) -> None:
@@ -180,7 +185,7 @@ def _grid(plt: Any, grid: Grid) -> Any:
             ax.text(j, i, text, ha="center", va="center", fontsize=9, color=color)
     groups = [name.split(":")[0].split()[0] for name in grid.rows]
     for i in (i for i in range(1, rows) if groups[i] != groups[i - 1]):
-        ax.axhline(i - 0.5, color="white", linewidth=4)
+        ax.axhline(i - 0.5, color="#666666", linewidth=1.2)
     ax.set_xticks(range(columns), grid.columns, fontsize=8)
     ax.set_yticks(range(rows), grid.rows, fontsize=8)
     ax.xaxis.tick_top()
