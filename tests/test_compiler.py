@@ -369,6 +369,14 @@ def test_other_programs_are_refused():
     with pytest.raises(LoweringError, match=r"131072 bytes of shared memory; sm_80 has 101376"):
         lower(cuda_program("float32", rows=512), target("sm_80"))
 
+    @T.prim_func
+    def last(x: T.Tensor((4,), "float32")):
+        with T.Kernel(1, threads=32):
+            x[-1] = 1.0
+
+    with pytest.raises(LoweringError, match="an index is negative"):
+        lower(last, target("sm_90a"))
+
 
 def test_expressions_of_sizes():
     tirx = tvm.tirx
