@@ -102,31 +102,40 @@ HOT_LINES = 40
 HOT_BYTES = 60_000
 
 
-# --- the child, under ncu: the launches of one artifact
+# --- the child, under ncu: the launches of some artifacts
 
 
-def launch(folder: Path, batches: Sequence[int], launches: int, log: Path, device_name: str = "cuda") -> None:
-    """``launches`` calls per batch size, of phases and groups of the timed workload that lie apart, nothing else of
-    this kernel; what they move goes to ``log``."""
+def launch(
+    tasks: Sequence[tuple[Path, Path]],
+    batches: Sequence[int],
+    launches: int,
+    deadline: float,
+    device_name: str = "cuda",
+) -> None:
+    """Of each artifact ``launches`` calls per batch size, of phases and groups of the timed workload that lie apart,
+    and none besides; what they move goes to the file beside it. No artifact is begun after ``deadline``."""
     h200.importable()
     import torch
 
     from kvbuffer_codegen.autotune.workload import make_workload
 
     device = torch.device(device_name)
-    kernel, spec, recurrence = h200.loaded(folder, device)
-    H, rows = h200.key_heads(spec), []
-    for batch in batches:
-        workload = make_workload(spec, recurrence, batch, H, device)
-        h200.synchronize(device)
-        for i in range(launches):
-            phase = workload.calls[i * workload.phases // launches]
-            kernel(*phase[i % len(phase)])
+    for folder, log in tasks:
+        if time.time() > deadline:
+            break
+        kernel, spec, recurrence = h200.loaded(folder, device)
+        H, rows = h200.key_heads(spec), []
+        for batch in batches:
+            workload = make_workload(spec, recurrence, batch, H, device)
             h200.synchronize(device)
-        rows.append({"batch": batch, "bytes": workload.bytes})
-        log.write_text(json.dumps({"key_heads": H, "rows": rows}))
-        del workload
-        torch.cuda.empty_cache()
+            for i in range(launches):
+                phase = workload.calls[i * workload.phases // launches]
+                kernel(*phase[i % len(phase)])
+                h200.synchronize(device)
+            rows.append({"batch": batch, "bytes": workload.bytes})
+            log.write_text(json.dumps({"key_heads": H, "launches": launches, "rows": rows}))
+            del workload
+            torch.cuda.empty_cache()
 
 
 # --- Nsight's tables
@@ -261,7 +270,10 @@ def chosen(folders: Sequence[Path], choices: Sequence[str]) -> list[tuple[str, P
         matching = [folder for folder, manifest in manifests.items() if means(choice, manifest, folder.name)]
         if not matching:
             raise ValueError(f"{choice}: no artifact is that")
-        found += [(choice, folder) for folder in matching if folder not in [f for _, f in found]]
+        taken = [folder for _, folder in found]
+        for folder in matching:
+            if folder not in taken:
+                found.append((choice if len(matching) == 1 else f"{choice} {folder.name[-8:]}", folder))
     return found
 
 
@@ -313,59 +325,64 @@ def run(command: list[str], seconds: float) -> tuple[int, str]:
     return process.returncode, text
 
 
-def profile(folder: Path, args: argparse.Namespace, raw: Path) -> str:
-    """Run ncu over one artifact's launches; its tables go to ``raw``. What went wrong, or nothing."""
-    kernel, count = folder.name, len(args.batches) * args.launches
-    name = json.loads((folder / "manifest.json").read_text())["launch"]["entry"]
-    report, log = raw / f"{kernel}.ncu-rep", raw / f"{kernel}.calls.json"
-    child = [sys.executable, str(Path(__file__).resolve()), "--child", str(folder), "--log", str(log)]
+def profile(folders: Sequence[Path], args: argparse.Namespace, raw: Path, group: str, deadline: float) -> str:
+    """Run ncu over the launches of some artifacts; its tables go to ``raw``. What went wrong, or nothing."""
+    names = [json.loads((folder / "manifest.json").read_text())["launch"]["entry"] for folder in folders]
+    report, count = raw / f"{group}.ncu-rep", len(folders) * len(args.batches) * args.launches
+    tasks = [[str(folder), str(raw / f"{folder.name}.calls.json")] for folder in folders]
+    child = [sys.executable, str(Path(__file__).resolve()), "--child", json.dumps(tasks), "--deadline", str(deadline)]
     child += ["--batches", ",".join(map(str, args.batches)), "--launches", str(args.launches)]
-    said = ""
+    seconds, said = args.kernel_seconds * len(folders), ""
     for extra in (True, False):  # a metric that this ncu does not know ends it
-        command = ncu_command(args.ncu, name, count, report, args.warp_sampling_interval, extra)
-        code, text = run([*command, *child], args.kernel_seconds)
+        kernels = f"regex:^({'|'.join(sorted(set(names)))})$"
+        command = ncu_command(args.ncu, kernels, count, report, args.warp_sampling_interval, extra)
+        code, text = run([*command, *child], seconds)
         said += f"$ {' '.join([*command, *child])}\n{text}\nexit code {code}\n"
-        (raw / f"{kernel}.log").write_text(said)
+        (raw / f"{group}.log").write_text(said)
         if report.exists():
             break
         if code == -9:
-            return f"no report after {args.kernel_seconds:g} s"
+            return f"no report after {seconds:g} s"
     else:
         return "ncu left no report: " + " / ".join(text.strip().splitlines()[-3:])
     pages = {"raw": ["--print-units", "base"]} | ({"source": []} if args.source else {})
     for page, more in pages.items():
-        code, text = run([args.ncu, "--import", str(report), "--page", page, "--csv", *more], args.kernel_seconds)
-        (raw / f"{kernel}.{page}.csv").write_text(text)
+        code, text = run([args.ncu, "--import", str(report), "--page", page, "--csv", *more], seconds)
+        (raw / f"{group}.{page}.csv").write_text(text)
         if code and page == "raw":
             return f"ncu --import ended with {code}: " + " / ".join(text.strip().splitlines()[-3:])
     return ""
 
 
-def entry_of(choice: str, folder: Path, raw: Path) -> tuple[dict[str, Any], str]:
-    """What is kept of a kernel's tables in ``raw``, and where its warps wait."""
-    kernel = folder.name
-    log, table, source = (raw / f"{kernel}.{suffix}" for suffix in ("calls.json", "raw.csv", "source.csv"))
-    entry: dict[str, Any] = {"choice": choice, "folder": folder.name, "rows": [], "reason": ""}
+def entries_of(tasks: Sequence[tuple[str, Path]], raw: Path, group: str) -> list[tuple[dict[str, Any], str]]:
+    """Of each artifact of a group what is kept of the tables in ``raw``, and where its warps wait."""
+    table, source = (raw / f"{group}.{page}.csv" for page in ("raw", "source"))
     launches = raw_launches(table.read_text()) if table.exists() else []
-    calls = json.loads(log.read_text()) if log.exists() else {"rows": []}
-    per_batch = len(launches) // max(1, len(calls["rows"]))
-    if not per_batch or len(launches) % len(calls["rows"]):
-        entry["reason"] = f"{len(launches)} launches in ncu's table, {len(calls['rows'])} batches called"
-        return entry, ""
     tables = source_tables(source.read_text()) if source.exists() else []
-    views = max(1, len(tables) // len(launches))  # some versions print a launch's table more than once
-    hot = ""
-    for i, call in enumerate(calls["rows"]):
-        here = slice(i * per_batch, (i + 1) * per_batch)
-        entry["rows"].append({"batch": call["batch"], "needed_mb": call["bytes"] / 1e6} | summary(launches[here]))
-        if len(tables) % len(launches) == 0 and tables:
-            title = f"{choice} B={call['batch']} {folder.name}"
-            lines = listing(tables[::views][here])
-            hot += hot_text(title, lines) + "\n"
-            (raw / f"{kernel}.B{call['batch']}.txt").write_text(hot_text(title, lines, 0) + every_line(lines))
-        elif tables:
-            hot += f"== {choice}: {len(tables)} source tables for {len(launches)} launches; see raw.tar.gz\n"
-    return entry, hot
+    views = max(1, len(tables) // max(1, len(launches)))  # some versions print a launch's table more than once
+    tables = tables[::views] if len(tables) == views * len(launches) else []
+    found, begin = [], 0
+    for choice, folder in tasks:
+        log = raw / f"{folder.name}.calls.json"
+        calls = json.loads(log.read_text()) if log.exists() else {"rows": [], "launches": 0}
+        entry: dict[str, Any] = {"choice": choice, "folder": folder.name, "rows": [], "reason": ""}
+        hot, end = "", begin + len(calls["rows"]) * calls["launches"]
+        if end == begin or end > len(launches):
+            entry["reason"] = (
+                f"{len(calls['rows'])} batch sizes called, {len(launches) - begin} launches in ncu's table"
+            )
+            calls["rows"] = []
+        for call in calls["rows"]:
+            here = slice(begin, begin + calls["launches"])
+            begin = here.stop
+            entry["rows"].append({"batch": call["batch"], "needed_mb": call["bytes"] / 1e6} | summary(launches[here]))
+            if tables:
+                title = f"{choice} B={call['batch']} {folder.name}"
+                lines = listing(tables[here])
+                hot += hot_text(title, lines) + "\n"
+                (raw / f"{folder.name}.B{call['batch']}.txt").write_text(hot_text(title, lines, 0) + every_line(lines))
+        found.append((entry, hot))
+    return found
 
 
 def every_line(lines: list[Line]) -> str:
@@ -455,15 +472,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--batches", type=numbers, default=(8, 128))
     parser.add_argument("--launches", type=int, default=2, help="profiled launches of a kernel per batch size")
     parser.add_argument("--source", action="store_true", help="also where warps wait, by instruction")
+    parser.add_argument("--together", type=int, default=5, help="kernels in one run of ncu, which takes 9 s to start")
     parser.add_argument("--seconds", type=float, default=240, help="no kernel starts later than this")
-    parser.add_argument("--kernel-seconds", type=float, default=60, help="ncu is ended after so long on one kernel")
+    parser.add_argument("--kernel-seconds", type=float, default=60, help="ncu is ended after so long for each kernel")
     parser.add_argument("--warp-sampling-interval", default="1", help="of ncu: auto, or n for 2^(5+n) cycles")
     parser.add_argument("--ncu", default=find_ncu())
     parser.add_argument("--show", type=Path, nargs="+", help="print the table of counters.json files; later ones count")
     parser.add_argument("--into", type=Path, metavar="FILE.md", help="with --show: replace the table in a document")
     parser.add_argument("--reparse", type=Path, metavar="RAW", help="read the unpacked raw/ of a run again")
-    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--log", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--deadline", type=float, default=float("inf"), help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
     if args.show:
         shown = merged([json.loads(path.read_text()) for path in args.show])
@@ -472,7 +490,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             args.into.write_text(with_table(args.into.read_text(), table(shown, markdown=True)))
         return 0
     if args.child:
-        launch(args.child, args.batches, args.launches, args.log)
+        named = [(Path(folder), Path(log)) for folder, log in json.loads(args.child)]
+        launch(named, args.batches, args.launches, args.deadline)
         return 0
     begin = time.time()
     folders = sorted(path.parent.resolve() for path in args.artifacts.rglob("manifest.json"))
@@ -484,25 +503,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     raw = args.reparse or args.out / "raw"
     raw.mkdir(exist_ok=True)
     result: dict[str, Any] = {"date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "kernels": []}
+    groups = [tasks[i : i + args.together] for i in range(0, len(tasks), args.together)]
     if not args.reparse:
         result["ncu"] = " ".join(run([args.ncu, "--version"], 30)[1].split()[-4:])
     hot: list[str] = []
-    for choice, folder in tasks:
-        since = time.time()
-        if args.reparse:
-            reason = ""
-        elif since - begin > args.seconds:
+    for n, group in enumerate(groups):  # grows
+        since, reason, name = time.time(), "", f"group{n}"
+        if not args.reparse and since - begin > args.seconds:
             reason = "no time was left"
-        else:
-            reason = profile(folder, args, raw)
-        entry, text = entry_of(choice, folder, raw)
-        entry["reason"] = reason or entry["reason"]
-        entry["seconds"] = round(time.time() - since, 1)
-        manifest = json.loads((folder / "manifest.json").read_text())
-        result["kernels"].append(entry | {name: manifest[name] for name in ("form", "state", "window", "schedule")})
-        hot.append(text)
+        elif not args.reparse:
+            reason = profile([folder for _, folder in group], args, raw, name, begin + args.seconds)
+        found = entries_of(group, raw, name)
+        if len(group) > 1 and not reason and not args.reparse:
+            groups += [[task] for task, (entry, _) in zip(group, found, strict=True) if entry["reason"]]
+            found = [(entry, text) for entry, text in found if not entry["reason"]]
+        for entry, text in found:
+            manifest = json.loads((dict(tasks)[entry["choice"]] / "manifest.json").read_text())
+            kept = {key: manifest[key] for key in ("form", "state", "window", "schedule")}
+            result["kernels"].append(entry | kept | {"reason": reason or entry["reason"]})
+            hot.append(text)
+            print(f"{entry['choice']}: {result['kernels'][-1]['reason'] or 'profiled'}", flush=True)
         finish(args.out, result, hot)
-        print(f"{choice}: {entry['reason'] or 'profiled'}, {entry['seconds']} s", flush=True)
+        print(f"{name}: {time.time() - since:.1f} s", flush=True)
     if not args.reparse:
         pack(args.out, raw)
         shutil.rmtree(raw)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import stat
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -95,36 +96,48 @@ def test_choices() -> None:
 
 
 FAKE = """#!{python}
-import json, pathlib, sys
+import json, pathlib, re, sys
 a = sys.argv[1:]
+here = pathlib.Path(__file__).parent
 if "--version" in a:
     print("Version 2025.3.1.0 (build 1) (public-release)")
 elif "--import" in a:
-    print(pathlib.Path(__file__).with_name("source.csv" if "source" in a else "raw.csv").read_text())
+    print((here / ("source.csv" if "source" in a else "raw.csv")).read_text())
 elif "--metrics" in a:
     sys.exit("==ERROR== Failed to find metric dram__bytes_read.sum")
 else:
-    assert a[a.index("--launch-count") + 1] == "4" and a[a.index("--kernel-name") + 1].startswith("kvb_decode")
+    tasks = json.loads(a[a.index("--child") + 1])
+    assert all(re.match(a[a.index("--kernel-name") + 1][6:], pathlib.Path(f).name.rsplit("-", 1)[0]) for f, _ in tasks)
+    assert int(a[a.index("--launch-count") + 1]) == 4 * len(tasks)
     rows = [{{"batch": int(b), "bytes": 1e6}} for b in a[a.index("--batches") + 1].split(",")]
-    pathlib.Path(a[a.index("--log") + 1]).write_text(json.dumps({{"rows": rows}}))
+    for _, log in tasks[:1] if (here / "crash").exists() else tasks:
+        pathlib.Path(log).write_text(json.dumps({{"rows": rows, "launches": 2}}))
     pathlib.Path(a[a.index("--export") + 1]).write_text("report")
 """
 
 
-def test_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def ncu(tmp_path: Path) -> Path:
     ncu = tmp_path / "ncu"
     ncu.write_text(FAKE.format(python=sys.executable))
     ncu.chmod(ncu.stat().st_mode | stat.S_IXUSR)
     (tmp_path / "raw.csv").write_text(RAW)
     (tmp_path / "source.csv").write_text(SOURCE)
+    return ncu
+
+
+def rows(out: Path) -> list[list[tuple[int, float]]]:
+    kernels = json.loads((out / "counters.json").read_text())["kernels"]
+    return [[(row["batch"], row["us"]) for row in entry["rows"]] for entry in kernels]
+
+
+def test_a_run(ncu: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     asked = ["--kernels", "decode:float32", "--ncu", str(ncu), "--source", "--out", str(out)]
     assert counters.main(asked) == 0
-    (entry,) = json.loads((out / "counters.json").read_text())["kernels"]
-    assert [(row["batch"], row["us"], row["needed_mb"]) for row in entry["rows"]] == [(8, 11, 1), (128, 85, 1)]
+    assert rows(out) == [[(8, 11), (128, 85)]]
     assert {path.name for path in out.iterdir()} == {"counters.json", "counters.txt", "hot.txt", "raw.tar.gz"}
     assert "B=128" in (out / "hot.txt").read_text()
-    capsys.readouterr()
     document = tmp_path / "performance.md"
     document.write_text("# P\n\n| kernel | B | us | DRAM | old |\n| --- |\n| step | 1 |\n\nAfter.\n")
     assert counters.main(["--show", str(out / "counters.json"), "--into", str(document)]) == 0
@@ -134,12 +147,31 @@ def test_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "| step |" not in document.read_text()
     with pytest.raises(ValueError, match="no table"):
         counters.with_table("nothing", "")
-    capsys.readouterr()
+
+
+def test_kernels_share_a_run_and_one_that_crashed_gets_its_own(ncu: Path, tmp_path: Path) -> None:
+    both = ["--kernels", "decode:float32,step:float32", "--ncu", str(ncu), "--source", "--out", str(tmp_path / "out")]
+    doubled = RAW + "".join(line + "\n" for line in RAW.splitlines()[3:])
+    (tmp_path / "raw.csv").write_text(doubled)
+    (tmp_path / "source.csv").write_text(SOURCE + SOURCE)
+    assert counters.main(both) == 0
+    assert rows(tmp_path / "out") == [[(8, 11), (128, 85)]] * 2
+    (tmp_path / "raw.csv").write_text(RAW)
+    (tmp_path / "source.csv").write_text(SOURCE)
+    (tmp_path / "crash").touch()
+    assert counters.main(both) == 0
+    assert rows(tmp_path / "out") == [[(8, 11), (128, 85)]] * 2
+
+
+def test_what_goes_wrong_is_said(ncu: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["--kernels", "decode:float32", "--out", str(tmp_path / "out"), "--ncu"]
     (tmp_path / "raw.csv").write_text("==ERROR== nothing")
-    assert counters.main(asked) == 1
-    assert "0 launches" in capsys.readouterr().out
-    assert counters.main([*asked[:-1], str(tmp_path / "none"), "--ncu", "/no/ncu"]) == 1
-    assert "No such file" in json.loads((tmp_path / "none" / "counters.json").read_text())["kernels"][0]["reason"]
+    assert counters.main([*asked, str(ncu)]) == 1
+    assert "2 batch sizes called, 0 launches" in capsys.readouterr().out
+    assert counters.main([*asked, "/no/ncu"]) == 1
+    assert "No such file" in capsys.readouterr().out
+    assert counters.main([*asked, str(ncu), "--seconds", "-1"]) == 1
+    assert "no time was left" in capsys.readouterr().out
 
 
 def test_launches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,9 +183,12 @@ def test_launches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = KernelSpec("decode", recurrence.normal_form, K=16, V=16, buffer=4)
     called: list[tuple[object, ...]] = []
     monkeypatch.setattr(counters.h200, "loaded", lambda folder, device: (lambda *a: called.append(a), spec, recurrence))
-    counters.launch(tmp_path, (1, 2), 2, tmp_path / "log", "cpu")
-    assert len(called) == 4
-    rows = json.loads((tmp_path / "log").read_text())["rows"]
+    tasks = [(tmp_path, tmp_path / "a"), (tmp_path, tmp_path / "b")]
+    counters.launch(tasks, (1, 2), 2, time.time() + 60, "cpu")
+    assert len(called) == 8
+    rows = json.loads((tmp_path / "b").read_text())["rows"]
     assert [row["batch"] for row in rows] == [1, 2]
     assert rows[1]["bytes"] == 2 * rows[0]["bytes"]
     assert all(isinstance(x, torch.Tensor) for x in called[0][:3])
+    counters.launch(tasks, (1,), 1, time.time() - 1, "cpu")
+    assert len(called) == 8
