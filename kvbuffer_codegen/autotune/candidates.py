@@ -95,7 +95,7 @@ def spread(
     one field from one already taken counts as slower: few candidates then cover small and large launches, and unlike
     shapes. Of equal ones the first of ``others`` is taken: all in their order where nothing is expected of any.
     """
-    expected = [[microseconds(s, spec, rows, units) for s in others] for rows in sizes]
+    expected = [[microseconds(s, spec, rows, units, default) for s in others] for rows in sizes]
     if all(us == expected[0][0] for one in expected for us in one):
         return [default, *others][:limit]
     best = [min(us) for us in expected]

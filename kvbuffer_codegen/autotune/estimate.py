@@ -31,8 +31,11 @@ TENSOR = 0.25
 LINE, NARROW = 128, 1.1
 
 
-def microseconds(schedule: Schedule, spec: KernelSpec, rows: int, units: int) -> float:
-    """Of a call of ``rows`` value-head rows on ``units`` multiprocessors; 1 where there is nothing to tell apart."""
+def microseconds(schedule: Schedule, spec: KernelSpec, rows: int, units: int, default: Schedule | None = None) -> float:
+    """Of a call of ``rows`` value-head rows on ``units`` multiprocessors; 1 where there is nothing to tell apart.
+
+    ``default`` is known not to spill: what it is said to need beyond what it has, its like does not need either.
+    """
     if not isinstance(schedule, GpuSchedule) or spec.recurrence is None or spec.form == "compact":
         return 1.0
     g = Geometry(spec, schedule)
@@ -44,16 +47,32 @@ def microseconds(schedule: Schedule, spec: KernelSpec, rows: int, units: int) ->
     instructions = _instructions(g, values)
     busy = max(moved / min(BANDWIDTH, in_flight / LIFE_US), blocks * instructions / ISSUE)
     last = LIFE_US * g.sweeps + instructions / schedule.threads / THREAD_ISSUE
-    spilled = max(0, g.pressure + MARGIN - schedule.registers)
+    needed = g.pressure + MARGIN - (_excess(g, default) if default and _alike(schedule, default) else 0)
+    spilled = max(0, needed - schedule.registers)
     narrow = NARROW if schedule.lanes * g.piece * STATES[spec.state] < LINE else 1.0
-    return (busy + last) * narrow * (ROOMY if _roomy(g) else 1.0) * (1 + SPILL * spilled + SPILLS * spilled**2)
+    roomy = ROOMY if _roomy(g, needed) else 1.0
+    return (busy + last) * narrow * roomy * (1 + SPILL * spilled + SPILLS * spilled**2)
 
 
-def _roomy(g: Geometry) -> bool:
+def _excess(g: Geometry, default: Schedule) -> int:
+    """Registers that ``default`` is said to need and has not; half of them for another tile of a lane."""
+    assert isinstance(default, GpuSchedule)
+    known = Geometry(g.spec, default)
+    excess = max(0, known.pressure + MARGIN - default.registers)
+    return excess if (known.rows, known.columns) == (g.rows, g.columns) else excess // 2
+
+
+def _alike(schedule: Schedule, other: Schedule) -> bool:
+    """Of one way to compute: what is no size is used by both or by neither."""
+    mine, theirs = schedule.to_dict(), other.to_dict()
+    return all(bool(mine[name]) == bool(theirs[name]) for name in mine)
+
+
+def _roomy(g: Geometry, needed: int) -> bool:
     s = g.schedule
     more = replace(s, ctas_per_sm=s.ctas_per_sm + 1)
     listed = more.ctas_per_sm in s.choices["ctas_per_sm"] and g.shared_bytes * more.ctas_per_sm <= SHARED
-    return listed and more.registers >= g.pressure + MARGIN
+    return listed and more.registers >= needed
 
 
 def _instructions(g: Geometry, values: int) -> float:
