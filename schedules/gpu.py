@@ -23,6 +23,7 @@ from kvbuffer_codegen.ir.signature import (
     WRITES,
 )
 from kvbuffer_codegen.schedules import Program, common
+from kvbuffer_codegen.schedules.gpu_channel import walk_row
 from kvbuffer_codegen.schedules.gpu_mma import run_window
 from kvbuffer_codegen.schedules.gpu_replay import replay_row
 from kvbuffer_codegen.schedules.gpu_ring import ring_registers
@@ -226,8 +227,9 @@ def run_slot(cell: Cell, length: Any) -> None:
 
 def tokens_of(length: Any, folds: Any) -> Any:
     def run(cell: Cell, target: Cell) -> None:
-        run_tokens = run_window if cell.geo.schedule.mma else replay_row if cell.geo.replays else run_row
-        run_tokens(cell, length, folds)
+        g = cell.geo
+        run = run_window if g.schedule.mma else replay_row if g.replays else walk_row if g.by_channel else run_row
+        run(cell, length, folds)
 
     return run
 

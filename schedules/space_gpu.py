@@ -25,6 +25,7 @@ MAX_ROWS, MAX_STATE = 8, 64  #: rows of a lane, and float32 state values of a la
 MAX_WINDOW, MAX_VALUES, MAX_SHARED = 8, 64, 24 * 1024
 MOST_VECTORS = 64 * 1024  #: bytes of float32 vectors that a tree has in shared memory
 STRIP, STEP = 16, 8  #: rows, and vectors or records, of a product of tensor cores; a strip of columns is 16 too
+MAX_DEPTH = 8  #: records of a lane that walks channels
 MAX_RECORDS, MAX_TILES = 32, 4  #: of a window on tensor cores: records of a row, and tiles of scores and of reads
 
 
@@ -264,7 +265,8 @@ class Geometry:
     @property
     def slots(self) -> int:
         """Records that a lane carries while tokens are read: lane l of each group has records l, l + lanes, ..."""
-        return 0 if self.schedule.mma else ceil_div(self.history, self.lanes)
+        carried = self.most_records if self.history and self.key_decay else self.history  # folded from there too
+        return 0 if self.schedule.mma else ceil_div(carried, self.lanes)
 
     @property
     def most_records(self) -> int:
@@ -276,6 +278,14 @@ class Geometry:
     def batch(self) -> int:
         """Records whose right vectors a group loads at a time."""
         return max(1, min(2, ceil_div(self.most_records, self.groups)))
+
+    @property
+    def by_channel(self) -> bool:
+        """Records and tokens are walked channel by channel (``gpu_channel``): all records of a row at once."""
+        one_token = self.resident and FORMS[self.spec.form].folds == "full" and not self.replays
+        if not self.key_decay or not one_token:
+            return False
+        return Channels(self.spec, self.schedule).depth <= MAX_DEPTH
 
     @property
     def one_chunk(self) -> bool:
@@ -301,7 +311,8 @@ class Geometry:
         """The numbers of the one token are computed by one warp, for all: a barrier comes anyway, and no read vector
         waits for a number."""
         waits = any(n.op == "scalar" for n in walk(*(factored(read)[1] for read in self.spec.program.reads)))
-        return self.resident and self.history > 0 and not self.replays and not waits and self.schedule.threads > WARP
+        deals = self.history > 0 and not self.replays and not waits and self.schedule.threads > WARP
+        return self.by_channel or (self.resident and deals)
 
     @property
     def late_decay(self) -> bool:
@@ -425,6 +436,8 @@ class Geometry:
         if self.schedule.mma:
             return self._shared_mma()
         made: dict[str, tuple[int, ...]] = {}
+        if self.by_channel:
+            return self._shared_by_channel()
         scored = self.T > 0 and (self.history > 0 or self.T > 1)
         if scored:
             made["scores"] = (self.slots * self.lanes + self.T, self.score_stride)
@@ -454,6 +467,23 @@ class Geometry:
             made["parents"] = (1, self.T)
         return made
 
+    def _shared_by_channel(self) -> dict[str, tuple[int, ...]]:
+        c = Channels(self.spec, self.schedule)
+        made: dict[str, tuple[int, ...]] = {
+            "reads": (self.reads, c.padded_k),
+            "parts": (self.rank * self.reads, c.warps // c.quad, self.slots * self.lanes, c.quad),
+            "numbers": (1, len(self.spec.program.definitions) + 1),
+            "ring_rights": (self.most_records * self.rank, c.padded_k),
+            "ring_lefts": (self.slots * self.lanes * self.rank, self.schedule.block_v + 4),
+            "decay": (1, c.padded_k),
+        }
+        if self.schedule.stage:
+            made["tile"] = (self.state * self.schedule.threads,)
+        if self.spec.scaled:
+            made["channel_largest"] = (self.groups, self.padded_k)
+            made["channels"] = (self.roundings if self.sweeps > 1 else 1, self.padded_k)
+        return made
+
     @property
     def shared_bytes(self) -> int:
         return sum(STATES.get(self.shared_dtype(name), 4) * math.prod(shape) for name, shape in self.shared().items())
@@ -464,6 +494,8 @@ class Geometry:
         needed for a sample of recurrences, forms and tiles."""
         if self.schedule.mma:
             return self._pressure_mma
+        if self.by_channel:
+            return self._pressure_by_channel
         spec, replayed = self.spec, self.replays or FORMS[self.spec.form].writes_state
         # A state in shared memory meets few of the token's and the records' registers.
         needed = (48 + 0.35 * self.state) if self.schedule.stage else (36 + 1.35 * self.state)
@@ -480,6 +512,19 @@ class Geometry:
         needed += 12 * (spec.state == "float8_e4m3fn")
         if self.sweeps > 1:
             needed += 40 + 0.75 * self.state + 8 * self.T
+        return int(needed)
+
+    @property
+    def _pressure_by_channel(self) -> int:
+        """The state, records as they were read, what a lane carries of left vectors, and sums."""
+        c = Channels(self.spec, self.schedule)
+        needed = (32 + 0.5 * self.state) if self.schedule.stage else (16 + 1.75 * self.state)
+        needed += c.depth * (c.wide * self.record_words + self.rank)
+        needed += 1.5 * (self.slots * self.rank - 1) * self.rows + 4 * (self.reads + self.rank - 3)
+        needed += (self.rows + self.columns) * self.spec.scaled + 24 * self.spec.stochastic
+        needed += 12 * (self.spec.state == "float8_e4m3fn")
+        if self.sweeps > 1:
+            needed += 40 + 0.75 * self.state
         return int(needed)
 
     @property
@@ -513,7 +558,8 @@ class Geometry:
     def stages(self) -> bool:
         """Whether a state can wait in shared memory: something goes on meanwhile, and copies are asynchronous."""
         spec = self.spec
-        return not self.schedule.mma and self.history > 0 and self.one_chunk and not spec.scaled and not spec.tree
+        at_once = self.history > 0 and (self.one_chunk or self.by_channel)
+        return not self.schedule.mma and at_once and not spec.scaled and not spec.tree
 
     @property
     def fits_mma(self) -> bool:
@@ -552,3 +598,60 @@ class Geometry:
             and self.state + (24 if s.stage else 40) <= min(registers, 255)
             and self.shared_bytes * s.ctas_per_sm <= shared_limit
         )
+
+
+@dataclass(frozen=True)
+class Channels(Geometry):
+    """The same block, its warps dealt to the channels of K (``gpu_channel``). Registers over K are ``columns`` wide:
+    ``wide`` channels, or the few of them that a lane computes of a token by itself (``own``)."""
+
+    own: bool = False
+
+    @property
+    def warps(self) -> int:
+        return self.schedule.threads // WARP
+
+    @property
+    def quad(self) -> int:
+        """Warps whose parts of a sum are neighbours in shared memory."""
+        return min(4, self.warps)
+
+    @property
+    def wide(self) -> int:
+        return 4
+
+    @property
+    def span(self) -> int:
+        """Channels of a warp, those that do not exist counted."""
+        padded = Geometry(self.spec, self.schedule).padded_k
+        return power_of_two(ceil_div(padded, self.wide * self.warps)) * self.wide
+
+    @property
+    def across(self) -> int:
+        """Neighbouring lanes that have different channels."""
+        return self.span // self.wide
+
+    @property
+    def slices(self) -> int:
+        return WARP // self.across
+
+    @property
+    def depth(self) -> int:
+        """Records of a lane."""
+        return ceil_div(self.most_records, self.slices)
+
+    @property
+    def lanes(self) -> int:
+        return WARP if self.own else self.across
+
+    @property
+    def piece(self) -> int:
+        return self.columns
+
+    @property
+    def columns(self) -> int:
+        return max(1, self.wide // self.slices) if self.own else self.wide
+
+    @property
+    def padded_k(self) -> int:
+        return self.span * self.warps

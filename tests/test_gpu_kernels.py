@@ -131,6 +131,8 @@ VERIFY = spec_of("verify", window=4, buffer=3, kv_only=6)
 #: On tensor cores; the first two in blocks of one strip, the others in parts.
 DECODE_MMA = spec_of("decode", K=64, kv_only=6)
 VERIFY_MMA = spec_of("verify", K=64, window=4, buffer=3, kv_only=6)
+#: Walked channel by channel: a record's fields over K known early, or with sums that come late.
+DECODE_KDA = spec_of("decode", "kda", K=64, buffer=16)
 MMA = {
     DECODE_MMA: GpuSchedule(16, 16, 64, 1, 1),
     VERIFY_MMA: GpuSchedule(32, 16, 64, 1, 1),
@@ -172,7 +174,9 @@ QUICK = [
     spec_of("flush", "additive_per_channel", K=16, V=192, state="int8", buffer=9, ratio=1),
     spec_of("publish", K=16, V=192, state="float8_e4m3fn", kv_only=5, ratio=1),
     spec_of("verify", K=100, V=16, window=16, buffer=2, ratio=3, state="bfloat16"),  # replayed; one value an access
+    DECODE_KDA,
     spec_of("decode", "kda", K=80, V=96, ratio=3, buffer=64),
+    spec_of("decode", "rwkv7", K=36, ratio=1, buffer=9, kv_only=12, layout="KV", records="hilo"),
     spec_of("verify", "rwkv7", K=32, V=24, window=9, ratio=1, io="float32", buffer=20),
 ]
 WIDER = (
@@ -274,9 +278,9 @@ def test_decay_of_zero_forgets_everything(emulated: Any, monkeypatch: pytest.Mon
         return drawn
 
     monkeypatch.setattr(Stream, "_draw", with_infinite_gates)
-    for spec in (DECODE, VERIFY, VERIFY_MMA, FLUSH):
+    for spec in (DECODE, VERIFY, VERIFY_MMA, FLUSH, DECODE_KDA):
         case = case_of(spec)
-        decays = case.before["record_log_decay"]
+        decays = case.before["record_log_decay_key" if spec is DECODE_KDA else "record_log_decay"]
         assert bool(decays.isneginf().any())
         given = case.tensors()
         emulated(spec)(*arguments_of(spec, given))
@@ -313,7 +317,7 @@ def strided(x: torch.Tensor, dim: int, gap: int) -> torch.Tensor:
     return view
 
 
-@pytest.mark.parametrize("spec", [DECODE, VERIFY, VERIFY_MMA], ids=name_of)
+@pytest.mark.parametrize("spec", [DECODE, VERIFY, VERIFY_MMA, DECODE_KDA], ids=name_of)
 def test_strides_of_every_kind(spec: KernelSpec, emulated: Any) -> None:
     """Pools with gaps, inputs that are slices of a wider tensor, int64 indices with a stride: the same bits."""
     case = case_of(spec)
@@ -321,7 +325,7 @@ def test_strides_of_every_kind(spec: KernelSpec, emulated: Any) -> None:
     for name in ("state", "record_left0", "record_k", "q", "k", "v"):
         if name in roomy:
             roomy[name] = strided(roomy[name], 1, 16)
-    for name in ("a", "b", "A_log"):
+    for name in ("b", "A_log") if spec is DECODE_KDA else ("a", "b", "A_log"):
         roomy[name] = strided(roomy[name], 0, 0) if roomy[name].ndim == 1 else strided(roomy[name], 0, 3)
     for name in {"slots", "rings", "lengths"} & roomy.keys():
         wide = torch.full((len(roomy[name]), 3), 77, dtype=torch.int64)
