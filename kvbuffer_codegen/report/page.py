@@ -14,7 +14,7 @@ h1 { font-size: 1.6em; } h2 { font-size: 1.25em; margin-top: 2.5em; border-top: 
 h3 { font-size: 1.05em; margin-top: 2em; } img { max-width: 100%; height: auto; }
 table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; }
 th, td { padding: 2px 10px; text-align: right; border-bottom: 1px solid #e4e4e4; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; } .wide { overflow-x: auto; } .note { color: #555; }
+th:first-child, td:first-child { text-align: left; } .wide { overflow-x: auto; margin: 1em 0; } .note { color: #555; }
 """
 INTRODUCTION = (
     "Times are microseconds of one call for one layer: median, over whole buffer cycles with staggered folds and cold "
