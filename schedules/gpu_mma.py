@@ -1,18 +1,19 @@
 """decode and verify on CUDA with tensor cores: what tokens read of checkpoint, records and each other, as products.
 
-A block's rows come in strips of 16; ``parts`` warps share a strip, each with its own chunks of 16 columns. The state is
-asked for before anything else and waits in shared memory: a warp copies what it reads, so that no barrier is needed.
+A block's rows come in strips of 16: a warp owns ``owned`` of them, or ``parts`` warps share one, each with its own
+chunks of 16 columns. The state is asked for before anything else and waits in shared memory: a warp copies what it
+reads, so that no barrier is needed.
 
-    scores    right vectors of records and window times all read vectors; every warp takes some columns
-    history   left vectors (transposed) times the weighed scores
+    scores    read vectors times right vectors of records (each warp those that it needs) and of the window
+    history   left vectors (transposed) times the weighed scores, which stay where the product left them
     fold      left vectors times weighed right vectors, added to the decayed state, which is written and read
     read-out  state times all read vectors, T * reads of them
     window    one thread a row, as in any window (:mod:`~kvbuffer_codegen.schedules.gpu_window`)
 
-All products are m16n8k8 of tf32, of operands in two parts (:func:`high`): the part that is left has 2^-22 of the
-value, as a sum in float32 loses. A 16-bit input is one part. The sum over columns has no order, so they are dealt to
-the lanes until 16 bytes of a row are a lane's share of two steps: lane 4 g + t has columns 4 t .. 4 t + 3 of a chunk,
-and of the state the neighbouring rows 2 g and 2 g + 1.
+Products of 16-bit operands of one dtype are m16n8k16 of it. All others are m16n8k8 of tf32, of operands in two parts
+(:func:`high`): the part that is left has 2^-22 of the value, as a sum in float32 loses. What is 16 bits wide is one
+part. The sum over columns has no order, so they are dealt to the lanes until a *piece*, four neighbours, is a lane's
+share of 16: lane 4 g + t has columns 4 t .. 4 t + 3 of a chunk, and of the state the neighbouring rows 2 g and 2 g + 1.
 """
 
 from __future__ import annotations
@@ -27,20 +28,26 @@ from kvbuffer_codegen.schedules.gpu_mma_load import (
     Lane,
     Records,
     clear_missing,
+    clear_tile,
     fetch_state,
     key_row,
     load_keys,
     load_lefts,
     load_numbers,
+    order,
     record_registers,
     stage_keys,
     stage_token,
     stage_weights,
+    weight_of,
+    weight_place,
 )
 from kvbuffer_codegen.schedules.gpu_tile import F32, ZERO, Cell
 from kvbuffer_codegen.schedules.gpu_token import Token, load_token, token_registers
 from kvbuffer_codegen.schedules.gpu_window import load_values, lower_row, row_registers, solve_token, write_token
 from kvbuffer_codegen.schedules.space_gpu import STEP, STRIP, ceil_div, factored
+
+FORMAT = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}  #: dtypes as ``ptx_mma`` names them
 
 
 class RowCell(Cell):
@@ -65,15 +72,15 @@ def high(x: Any) -> Any:
 
 
 @T.macro
-def multiply(into: Any, at: int, a: Any, b: Any, b_at: int) -> None:
-    """``into[at : at + 4]`` += a b, of a warp: m16n8k8 of tf32."""
-    types = ("float32", "m16n8k8", "row", "col", "tf32", "tf32", "fp32")
-    T.ptx_mma(*types, a.data, 0, b.data, b_at, into.data, at, T.bool(False))
+def multiply(into: Any, at: Any, a: Any, a_at: Any, b: Any, b_at: Any) -> None:
+    """``into[at : at + 4]`` += a b, of a warp: m16n8k8 of tf32, or m16n8k16 of 16-bit operands."""
+    shape, kind = ("m16n8k8", "tf32") if a.dtype == F32 else ("m16n8k16", FORMAT[a.dtype])
+    T.ptx_mma(F32, shape, "row", "col", kind, kind, "fp32", a.data, a_at, b.data, b_at, into.data, at, T.bool(False))
 
 
 @dataclass
 class Operand:
-    """Registers of an operand and its two parts; ``low`` is None for one that tf32 holds."""
+    """Registers of an operand of tf32 and its two parts; ``low`` is None for one that tf32 holds."""
 
     high: Any
     low: Any
@@ -87,30 +94,53 @@ class Operand:
 def put(operand: Operand, i: Any, value: Any) -> None:
     """``value``, an element of a buffer, as number ``i`` of an operand."""
     if operand.low is None:
-        operand.high[i] = value
+        operand.high[i] = T.cast(value, F32)
     else:
         operand.high[i] = high(value)
         operand.low[i] = value - operand.high[i]
 
 
 @T.macro
-def add_product(into: Any, rest: Any, at: int, a: Operand, b: Operand, b_at: int = 0) -> None:
+def add_product(into: Any, rest: Any, at: int, a: Operand, b: Operand, a_at: int = 0) -> None:
     """``into`` += a b, its small terms to ``rest``."""
-    multiply(into, at, a.high, b.high, b_at)
+    multiply(into, at, a.high, a_at, b.high, 0)
     if a.low is not None:
-        multiply(rest, at, a.low, b.high, b_at)
+        multiply(rest, at, a.low, a_at, b.high, 0)
     if b.low is not None:
-        multiply(rest, at, a.high, b.low, b_at)
+        multiply(rest, at, a.high, a_at, b.low, 0)
 
 
 @T.macro
-def load_four(into: Any, at: Any, source: Any, row: Any, column: Any) -> None:
-    """``into[at : at + 4]`` = four columns of a row in shared memory, as float32."""
-    raw = T.alloc_local((4,), source.dtype)
+def add_chunk(into: Any, rest: Any, at: int, rows: Any, first: int, vectors: Any, vector: int) -> None:
+    """As :func:`add_product`, of pieces: ``rows`` has those of the lane's two rows from ``first`` on, ``vectors`` that
+    of a vector from ``vector`` on."""
+    if rows.dtype == vectors.dtype and rows.dtype != F32:
+        words = T.alloc_local((8,), rows.dtype)
+        for h in list(range(2)):
+            for p in list(range(2)):
+                for e in T.vectorized(2):
+                    words[4 * h + 2 * p + e] = rows[first + 4 * p + 2 * h + e]
+        multiply(into, at, words, 0, vectors, vector)
+    else:
+        a, b = Operand.of(4, rows.dtype), Operand.of(2, vectors.dtype)
+        for h in list(range(2)):
+            for i in list(range(4)):
+                put(a, i, rows[first + i % 2 * 4 + 2 * h + i // 2])
+            for e in list(range(2)):
+                put(b, e, vectors[vector + 2 * h + e])
+            add_product(into, rest, at, a, b)
+
+
+@T.macro
+def load_piece(into: Any, at: Any, source: Any, row: Any, column: Any) -> None:
+    """``into[at : at + 4]`` = four columns of a row in shared memory."""
     for e in T.vectorized(4):
-        raw[e] = source[row, column + e]
-    for e in T.vectorized(4):
-        into[at + e] = T.cast(raw[e], F32)
+        into[at + e] = source[row, column + e]
+
+
+def read_row(cell: Cell, i: Any) -> Any:
+    """The row of shared read vectors that has number ``i``, or the last: products of what does not exist are not used."""
+    return T.min(i, cell.geo.T * cell.geo.reads - 1)
 
 
 @T.macro
@@ -121,102 +151,69 @@ def clear(*buffers: Any) -> None:
 
 
 @T.macro
-def score(cell: Cell, lane: Lane, read: Any) -> None:
-    """Right vectors of the ``read`` records that are read, and behind them the window's, times all read vectors: this
-    warp's columns, to the partial scores."""
+def score(cell: Cell, lane: Lane, first: Any, sums: Any) -> None:
+    """``sums[4 * tiles]``: all read vectors, 16 a tile, times the eight right vectors from row ``first`` of the shared
+    keys on: lane (g, t) gets those of read vectors g and g + 8 and right vectors ``order(2 t)`` and ``order(2 t + 1)``.
+    """
     g = cell.geo
-    tiles, chunks = g.score_rows // STRIP, g.K // STRIP
-    sums, rest = (T.alloc_local((g.rank * tiles * g.read_tiles * 4,), F32) for _ in range(2))
-    rows, vectors = T.alloc_local((8,), F32), T.alloc_local((4 * g.read_tiles,), F32)
-    a, b = Operand.of(4, g.key_dtype), Operand.of(2, g.read_dtype)
+    vectors, right = T.alloc_local((8,), g.read_dtype), T.alloc_local((4,), g.key_dtype)
+    rest = T.alloc_local((4 * ceil_div(g.read_tiles, 2),), F32)
     clear(sums, rest)
-    for q in list(range(ceil_div(chunks, g.splits))):
-        column = (q * g.splits + lane.warp) * STRIP + 4 * lane.t
-        if (q * g.splits + lane.warp) < chunks:
-            for n in list(range(g.read_tiles)):
-                load_vector(cell, lane, vectors, 4 * n, n * STEP, column)
-            for r in list(range(g.rank)):
-                for m in list(range(tiles)):
-                    for p in list(range(2)):
-                        i = m * STRIP + 8 * p + lane.g
-                        j = T.Select(i < read, i, T.min(i - read, g.T - 1) + g.padded_records)
-                        load_four(rows, 4 * p, cell.shared["keys"], key_row(cell, r, j), column)
-                    for h in list(range(2)):
-                        for i in list(range(4)):
-                            put(a, i, rows[i % 2 * 4 + 2 * h + i // 2])
-                        for n in list(range(g.read_tiles)):
-                            for e in list(range(2)):
-                                put(b, e, vectors[4 * n + 2 * h + e])
-                            add_product(sums, rest, ((r * tiles + m) * g.read_tiles + n) * 4, a, b)
-    if lane.warp < g.splits:
-        for m in list(range(g.rank * tiles)):
-            for n in list(range(g.read_tiles)):
-                for p in list(range(2)):
-                    for e in T.vectorized(2):
-                        row = lane.warp * g.rank * g.score_rows + m * STRIP + 8 * p + lane.g
-                        at = (m * g.read_tiles + n) * 4 + 2 * p
-                        column = row * g.sum_stride + n * STEP + 2 * lane.t
-                        cell.shared["partial"][column + e] = sums[at + e] + rest[at + e]
-
-
-def score_sum(cell: Cell, r: Any, row: Any, column: Any) -> Any:
-    """The score of right vector ``r`` of row ``row`` against a read vector."""
-    g = cell.geo
-    parts = [(p * g.rank + r) * g.score_rows + row for p in range(g.splits)]
-    return sum((cell.shared["partial"][part * g.sum_stride + column] for part in parts), ZERO)
+    for c in T.unroll(g.K // STRIP):
+        column = c * STRIP + 4 * lane.t
+        load_piece(right, 0, cell.shared["keys"], T.min(first + order(lane.g), cell.shared["keys"].shape[0] - 1), column)
+        for m in list(range(ceil_div(g.read_tiles, 2))):
+            for p in list(range(2)):
+                row = m * STRIP + (8 * p if m * STRIP + 8 * p < g.T * g.reads else 0) + lane.g
+                load_piece(vectors, 4 * p, cell.shared["reads"], read_row(cell, row), column)
+            add_chunk(sums, rest, 4 * m, vectors, 0, right, 0)
+    for i in T.unroll(4 * ceil_div(g.read_tiles, 2)):
+        sums[i] = sums[i] + rest[i]
 
 
 @T.macro
-def gather_scores(cell: Cell, token: Token, rows: Any, read: Any) -> None:
-    """The scores of the ``read`` records that are read, weighted, 0 behind them; and those of the window."""
+def score_window(cell: Cell, lane: Lane, token: Token, rows: Any) -> None:
+    """The scores of the window's own right vectors, by one warp a rank, to shared memory."""
     g, program = cell.geo, cell.spec.program
-    vectors, padded = g.T * g.reads, g.padded_records
-    if read > 0:
-        for q in T.unroll(ceil_div(g.rank * padded * vectors, g.schedule.threads)):
-            i = q * g.schedule.threads + cell.thread
-            r, j, column = i // (padded * vectors), i // vectors % padded, i % vectors
-            if i < g.rank * padded * vectors:
-                value = score_sum(cell, r, T.min(j, g.score_rows - 1), column) * cell.shared["weights"][r, j]
-                cell.shared["past"][r * padded + j, column] = T.Select(j < read, value, ZERO)
-    for r in list(range(g.rank if g.T > 1 else 0)):
-        for q in T.unroll(ceil_div(g.T * vectors, g.schedule.threads)):
-            i = q * g.schedule.threads + cell.thread
-            if i < g.T * vectors:
-                number = lower_row(cell, token, rows, factored(program.rights[r])[0], i // vectors)
-                score = score_sum(cell, r, T.min(read + i // vectors, g.score_rows - 1), i % vectors)
-                cell.shared["scores"][i // vectors, r * vectors + i % vectors] = score * number
+    sums = T.alloc_local((4 * ceil_div(g.read_tiles, 2),), F32)
+    for r in list(range(g.rank)):
+        if lane.warp == g.warps - 1 - r % g.warps:
+            score(cell, lane, key_row(cell, r, g.padded_records), sums)
+            for i in list(range(4 * ceil_div(g.read_tiles, 2))):
+                t, vector = order(2 * lane.t + i % 2), i // 2 * 8 + lane.g
+                if t < g.T and vector < g.T * g.reads:
+                    number = lower_row(cell, token, rows, factored(program.rights[r])[0], t)
+                    cell.shared["scores"][t, r * g.T * g.reads + vector] = sums[i] * number
 
 
 @T.macro
 def read_history(cell: Cell, lane: Lane, records: Records, into: Any) -> None:
-    """``into`` += weighed scores of the records that are read, times their left vectors; parts share the steps."""
+    """``into`` += left vectors of the records, times their weighed scores; parts share the steps."""
     g = cell.geo
-    a = Operand.of(4)
-    b = [Operand.of(2) for _ in range(2)]
-    value = T.alloc_local((1,), F32)
+    a, b = Operand.of(4, g.left_dtype), Operand.of(2)
+    scores = T.alloc_local((4 * ceil_div(g.read_tiles, 2),), F32)
     for r in list(range(g.rank)):
         for s in list(range(g.record_steps)):
-            if (r * g.record_steps + s) % g.parts == lane.part:
-                for q in list(range(2)):
-                    for e in list(range(2)):
-                        put(b[q], e, records.lefts[(r * g.record_steps + s) * 4 + 2 * e + q])
-                for m in list(range(vector_tiles(cell))):
+            step = r * g.record_steps + s
+            if step % g.parts == lane.part and s * STEP < cell.count:
+                score(cell, lane, key_row(cell, r, s * STEP), scores)
+                for i in list(range(4 * ceil_div(g.read_tiles, 2))):
+                    scores[i] = scores[i] * weight_of(cell, lane, r, s, i % 2)
+                for o in list(range(g.owned)):
                     for i in list(range(4)):
-                        value[0] = ZERO
-                        if m * STRIP + i % 2 * 8 < g.read_tiles * STEP:
-                            row = (r * g.record_steps + s) * STEP + i // 2 * 4 + lane.t
-                            value[0] = cell.shared["past"][row, m * STRIP + i % 2 * 8 + lane.g]
-                        put(a, i, value[0])
-                    for q in list(range(2)):
-                        add_product(into, into, (2 * m + q) * 4, a, b[q])
+                        put(a, i, records.lefts[g.left_at(o, r, s) + i])
+                    for n in list(range(g.read_tiles)):
+                        for e in list(range(2)):
+                            put(b, e, scores[2 * n + e])
+                        add_product(into, into, (o * g.read_tiles + n) * 4, a, b)
 
 
 @T.macro
 def take_state(cell: Cell, lane: Lane, c: Any, into: Any) -> None:
-    """Chunk ``c`` of the warp's columns: four of each of the lane's two rows."""
-    column = chunk_column(cell, lane, c)
-    for p in list(range(2)):
-        load_four(into, 4 * p, cell.shared["state"], lane.row + p, column)
+    """Chunk ``c`` of the warp's columns: a piece of each of the lane's rows."""
+    for o in list(range(cell.geo.owned)):
+        for p in list(range(2)):
+            load_piece(into, 8 * o + 4 * p, cell.shared["state"], lane.row(o) + p, chunk_column(cell, lane, c))
 
 
 def chunk_column(cell: Cell, lane: Lane, c: Any) -> Any:
@@ -225,79 +222,58 @@ def chunk_column(cell: Cell, lane: Lane, c: Any) -> Any:
 
 @T.macro
 def read_chunk(cell: Cell, lane: Lane, state: Any, c: Any, sums: Any, rest: Any) -> None:
-    """All read vectors times chunk ``c`` of the state: products of 16 vectors and 8 rows."""
+    """Chunk ``c`` of the state times all read vectors."""
     g = cell.geo
-    vectors = T.alloc_local((8,), F32)
-    a = Operand.of(4, g.read_dtype)
-    b = [Operand.of(4) for _ in range(2)]
-    for q in list(range(2)):
-        for e in list(range(4)):
-            put(b[q], e, state[4 * q + e])
-    for m in list(range(vector_tiles(cell))):
-        for p in list(range(2)):
-            load_vector(cell, lane, vectors, 4 * p, m * STRIP + 8 * p, chunk_column(cell, lane, c))
-        for h in list(range(2)):
-            for i in list(range(4)):
-                put(a, i, vectors[i % 2 * 4 + 2 * h + i // 2])
-            for q in list(range(2)):
-                add_product(sums, rest, (2 * m + q) * 4, a, b[q], 2 * h)
-
-
-def vector_tiles(cell: Cell) -> int:
-    return ceil_div(cell.geo.T * cell.geo.reads, STRIP)
+    vector = T.alloc_local((4,), g.read_dtype)
+    for n in list(range(g.read_tiles)):
+        load_piece(vector, 0, cell.shared["reads"], read_row(cell, n * STEP + lane.g), chunk_column(cell, lane, c))
+        for o in list(range(g.owned)):
+            add_chunk(sums, rest, (o * g.read_tiles + n) * 4, state, 8 * o, vector, 0)
 
 
 @T.macro
-def load_vector(cell: Cell, lane: Lane, into: Any, at: int, first: int, column: Any) -> None:
-    """Four columns of read vector ``first`` + g; 0 where none of the eight exists."""
-    g = cell.geo
-    if first < g.T * g.reads:
-        load_four(into, at, cell.shared["reads"], T.min(first + lane.g, g.T * g.reads - 1), column)
-    else:
-        for e in T.unroll(4):
-            into[at + e] = ZERO
-
-
-@T.macro
-def fold_chunk(cell: Cell, lane: Lane, records: Records, state: Any, c: Any, decay: Any) -> None:
+def fold_chunk(cell: Cell, lane: Lane, lefts: Operand, state: Any, c: Any, decay: Any) -> None:
     """Chunk ``c`` of the state with all records folded in, whose left vectors are weighed; written back."""
     g, keys = cell.geo, cell.shared["keys"]
-    gain = T.alloc_local((8,), F32)
-    a = Operand.of(4)
+    gain, value = T.alloc_local((8 * g.owned,), F32), T.alloc_local((1,), F32)
     b = [Operand.of(2, g.key_dtype) for _ in range(2)]
-    raw, value = T.alloc_local((2,), keys.dtype), T.alloc_local((1,), F32)
+    raw, stored = T.alloc_local((2,), keys.dtype), T.alloc_local((4,), state.dtype)
     column = chunk_column(cell, lane, c)
     clear(gain)
     for r in list(range(g.rank)):
         for s in list(range(g.record_steps)):
-            for i in list(range(4)):
-                put(a, i, records.lefts[(r * g.record_steps + s) * 4 + i])
             for e in list(range(2)):
-                j = s * STEP + 4 * e + lane.t
+                j = s * STEP + order(2 * lane.t + e)
                 for h in T.vectorized(2):
                     raw[h] = keys[key_row(cell, r, j), column - 4 * lane.t + 2 * lane.g + h]
                 for h in list(range(2)):
-                    value[0] = T.cast(raw[h], F32)
-                    put(b[h], e, value[0])
-            for h in list(range(2)):  # columns 2 g + h of the chunk
-                add_product(gain, gain, 4 * h, a, b[h])
-    row = cell.tile * g.schedule.block_v + lane.row
-    for p in list(range(2)):
-        for e in list(range(4)):
-            value[0] = T.Select(cell.kv_only == 0, state[4 * p + e] * decay, ZERO) + gain[e % 2 * 4 + 2 * p + e // 2]
-            state[4 * p + e] = common.saturated(value[0], F32)
-        for e in T.vectorized(4):
-            cell.args.state[cell.state(row + p, column + e)] = state[4 * p + e]
+                    put(b[h], e, raw[h])
+            for o in list(range(g.owned)):
+                for h in list(range(2)):  # columns 2 g + h of the chunk
+                    add_product(gain, gain, 8 * o + 4 * h, lefts, b[h], g.left_at(o, r, s))
+    for o in list(range(g.owned)):
+        for p in list(range(2)):
+            for e in list(range(4)):
+                at = 8 * o + 4 * p + e
+                value[0] = T.cast(state[at], F32) * decay + gain[8 * o + e % 2 * 4 + 2 * p + e // 2]
+                stored[e] = T.cast(common.saturated(value[0], g.spec.state), g.spec.state)
+                state[at] = stored[e]
+            row = cell.tile * g.schedule.block_v + lane.row(o) + p
+            for e in T.vectorized(4):
+                cell.args.state[cell.state(row, column + e)] = stored[e]
 
 
 @T.macro
-def weigh_lefts(cell: Cell, lane: Lane, records: Records) -> None:
+def weigh_lefts(cell: Cell, lane: Lane, records: Records, lefts: Operand) -> None:
+    """Left vectors of records, weighed, as an operand."""
     g = cell.geo
     for r in list(range(g.rank)):
-        for i in list(range(2 * g.record_steps)):
-            for p in T.unroll(2):
-                at = (r * g.record_steps * 2 + i) * 2 + p
-                records.lefts[at] = records.lefts[at] * cell.shared["weights"][r, 4 * i + lane.t]
+        for s in list(range(g.record_steps)):
+            for o in list(range(g.owned)):
+                for i in list(range(4)):
+                    at = g.left_at(o, r, s) + i
+                    records.lefts[at] = records.lefts[at] * weight_of(cell, lane, r, s, i // 2)
+                    put(lefts, at, records.lefts[at])
 
 
 @T.macro
@@ -305,53 +281,68 @@ def read_state(cell: Cell, lane: Lane, records: Records, folds: Any) -> None:
     """The reads against checkpoint and records, each part's share of them, to shared memory. Where the row folds, the
     new state is written and read."""
     g = cell.geo
-    state = T.alloc_local((8,), F32)
-    past, sums, rest = (T.alloc_local((8 * vector_tiles(cell),), F32) for _ in range(3))
+    state = T.alloc_local((8 * g.owned,), g.spec.state)
+    past, sums, rest = (T.alloc_local((4 * g.owned * g.read_tiles,), F32) for _ in range(3))
     chunks = g.K // STRIP // g.parts
     decay = T.alloc_local((1,), F32)
     clear(past, sums, rest)
-    decay[0] = T.exp(records.carry[0]) if cell.spec.record_layout.log_decay_scalar is not None else T.float32(1)
+    decay[0] = T.Select(cell.kv_only == 0, cell.shared["weights"][weight_place(g, g.rank, 0)], ZERO)
     if folds:
-        weigh_lefts(cell, lane, records)
-        await_state()
-        for c in T.unroll(chunks, unroll_factor=1):  # else nvcc keeps all parts of all left vectors
+        lefts = Operand.of(records.lefts.shape[0])
+        weigh_lefts(cell, lane, records, lefts)
+        await_state(cell, lane)
+        for c in T.unroll(chunks, unroll_factor=1):  # else nvcc asks for all chunks of all right vectors at once
             take_state(cell, lane, c, state)
-            fold_chunk(cell, lane, records, state, c, decay[0])
+            fold_chunk(cell, lane, lefts, state, c, decay[0])
             read_chunk(cell, lane, state, c, sums, rest)
     else:
         if cell.count > 0:
             read_history(cell, lane, records, past)
-        await_state()
+        await_state(cell, lane)
         for c in T.unroll(chunks):
             take_state(cell, lane, c, state)
             read_chunk(cell, lane, state, c, sums, rest)
-        for i in T.unroll(8 * vector_tiles(cell)):
-            sums[i] = T.Select(cell.kv_only == 0, (sums[i] + rest[i]) * decay[0], ZERO)
+        for i in T.unroll(4 * g.owned * g.read_tiles):
+            sums[i] = (sums[i] + rest[i]) * decay[0]
             rest[i] = past[i]
-    for m in list(range(vector_tiles(cell))):
-        for q in list(range(2)):
-            for i in list(range(4)):
-                if m * STRIP + i // 2 * 8 < g.read_tiles * STEP:
-                    row = lane.part * g.schedule.block_v + lane.strip * STRIP + 2 * (2 * lane.t + i % 2) + q
-                    at = (2 * m + q) * 4 + i
-                    column = m * STRIP + i // 2 * 8 + lane.g
-                    cell.shared["partial"][row * g.read_stride + column] = sums[at] + rest[at]
+    for o in list(range(g.owned)):
+        for n in list(range(g.read_tiles)):
+            for p in list(range(2)):
+                row = lane.part * g.schedule.block_v + lane.row(o) + p
+                for e in T.vectorized(2):
+                    at = (o * g.read_tiles + n) * 4 + 2 * p + e
+                    cell.shared["sums"][row, n * STEP + 2 * lane.t + e] = sums[at] + rest[at]
 
 
 @T.macro
-def await_state() -> None:
-    """What this warp asked for is there."""
+def await_state(cell: Cell, lane: Lane) -> None:
+    """What this warp asked for is there, or nothing where the row has no checkpoint."""
     T.ptx_wait_group(0)
+    if cell.kv_only != 0:
+        clear_tile(cell, lane)
     T.sync_warp()
 
 
 @T.macro
+def take_reads(cell: Cell, rows: Any) -> None:
+    """A thread's own row of the reads, summed over the parts."""
+    g = cell.geo
+    values = T.alloc_local((4,), F32)
+    for q in list(range(ceil_div(g.T * g.reads, 4))):
+        for part in list(range(g.parts)):
+            for e in T.vectorized(4):
+                values[e] = cell.shared["sums"][part * g.schedule.block_v + cell.thread, 4 * q + e]
+            for i in list(range(4 * q, min(4 * q + 4, g.T * g.reads))):
+                read, t = rows.reads[i % g.reads], i // g.reads
+                read[t] = values[i % 4] if part == 0 else read[t] + values[i % 4]
+
+
+@T.macro
 def run_window(cell: Cell, length: Any, folds: Any) -> None:
-    """One row with at least one token."""
+    """One row with at least one token: all loads, then shared memory and a barrier, the products, and another."""
     g = cell.geo
     lane, own = Lane.of(cell), RowCell(**{f.name: getattr(cell, f.name) for f in fields(cell)})
     token, rows, records = token_registers(cell), row_registers(own), record_registers(cell)
-    read = T.alloc_local((1,), "int32")  # records that are read, not folded
     if cell.spec.kv_only > 0:
         if cell.kv_only == 0:
             fetch_state(cell, lane)
@@ -361,31 +352,28 @@ def run_window(cell: Cell, length: Any, folds: Any) -> None:
     if cell.warp_group < g.T:
         load_token(cell, token, T.min(cell.group, g.T - 1))
     load_keys(cell, records)
-    load_numbers(cell, records)
+    if lane.warp == g.warps - 1:
+        load_numbers(cell, records)
     load_lefts(cell, lane, records)
     if own.owner:
         load_values(own, rows)
-    read[0] = T.Select(folds, 0, cell.count)
     clear_missing(cell, lane, records)
     stage_keys(cell, records)
-    stage_weights(cell, records)
+    if lane.warp == g.warps - 1:
+        stage_weights(cell, records)
     for q in list(range(ceil_div(g.T, g.groups))):
         if q * g.groups + cell.warp_group < g.T:
             stage_token(cell, token, length, q)
     T.sync_threads()
-    score(cell, lane, read[0])
-    T.sync_threads()
-    gather_scores(cell, token, rows, read[0])
-    T.sync_threads()
+    if g.T > 1:
+        score_window(cell, lane, token, rows)
     read_state(cell, lane, records, folds)
-    T.sync_threads()
+    if g.T > 1 or g.owned == 1:
+        T.sync_threads()
+    else:
+        T.sync_warp()  # a warp's rows are those of its threads
     if own.owner:
-        for t in T.unroll(g.T):
-            for i in list(range(g.reads)):
-                rows.reads[i][t] = ZERO
-                for part in list(range(g.parts)):
-                    row = (part * g.schedule.block_v + cell.thread) * g.read_stride
-                    rows.reads[i][t] = rows.reads[i][t] + cell.shared["partial"][row + t * g.reads + i]
+        take_reads(cell, rows)
         rows.passed[0] = T.float32(1)
         for t in T.unroll(g.T):
             solve_token(own, token, rows, t)

@@ -10,6 +10,7 @@ import tilelang.language as T
 
 from kvbuffer_codegen.ir import expr as ex
 from kvbuffer_codegen.ir.expr import Expr
+from kvbuffer_codegen.ir.forms import STATES
 from kvbuffer_codegen.schedules.gpu_tile import (
     F32,
     ZERO,
@@ -25,12 +26,13 @@ from kvbuffer_codegen.schedules.gpu_tile import (
     suffix_sum,
 )
 from kvbuffer_codegen.schedules.gpu_token import Token, own_token, share_numbers, take_token
-from kvbuffer_codegen.schedules.space_gpu import STRIP, WARP, factored
+from kvbuffer_codegen.schedules.space_gpu import STEP, STRIP, WARP, Geometry, factored
 
 
 @dataclass
 class Lane:
-    """Where a lane of a product stands: its strip, its warp's part of the columns, and its place (g, t) in the warp."""
+    """Where a lane of a product stands: its warp's first strip and part of the columns, and its place (g, t) in the
+    warp."""
 
     warp: Any
     strip: Any
@@ -41,12 +43,11 @@ class Lane:
     @classmethod
     def of(cls, cell: Cell) -> Lane:
         warp, lane = cell.thread // WARP, cell.thread % WARP
-        return cls(warp, warp // cell.geo.parts, warp % cell.geo.parts, lane // 4, lane % 4)
+        return cls(warp, warp // cell.geo.parts * cell.geo.owned, warp % cell.geo.parts, lane // 4, lane % 4)
 
-    @property
-    def row(self) -> Any:
-        """The first of its two rows, inside the tile."""
-        return self.strip * STRIP + 2 * self.g
+    def row(self, o: int) -> Any:
+        """The first of its two rows of the warp's ``o``-th strip, inside the tile."""
+        return (self.strip + o) * STRIP + 2 * self.g
 
 
 @dataclass
@@ -54,7 +55,8 @@ class Records:
     """Registers for a row's records.
 
     numbers  parameters that decays and scales need        keys     leaves of the right vectors that this group stages
-    lefts    [rank * steps * 4] of lane (g, t), as an operand: records t and t + 4 of a step, two rows each
+    lefts    [owned * rank * steps * 4] of lane (g, t), as operands: records ``order(2 t)`` and ``order(2 t + 1)`` of a
+             step, two rows each
     decay    [slots] log-decay of records lane, lane + lanes, ..., then the weight it makes
     scales   [rank * slots] what multiplies their stored right vectors
     carry    [1] sum of all log-decays
@@ -71,6 +73,12 @@ class Records:
 def key_row(cell: Cell, r: int, j: Any) -> Any:
     """The row of shared keys that has right vector ``r`` of record ``j``; the window's tokens follow the records."""
     return r * (cell.geo.padded_records + cell.geo.T) + j
+
+
+def order(i: Any) -> Any:
+    """Which of a step's eight records has place ``i`` of its product: so dealt, neither a warp that reads the eight nor
+    one that reads every other of them meets a bank of shared memory twice."""
+    return i ^ (i >> 2)
 
 
 def existing(cell: Cell, j: Any) -> Any:
@@ -92,33 +100,49 @@ def record_registers(cell: Cell) -> Records:
     return Records(
         numbers,
         keys,
-        T.alloc_local((g.rank * g.record_steps * 4,), F32),
+        T.alloc_local((g.left_at(g.owned, 0, 0),), F32),
         T.alloc_local((g.weight_slots,), F32),
         T.alloc_local((g.rank * g.weight_slots,), F32),
         T.alloc_local((1,), F32),
     )
 
 
+def tile_accesses(cell: Cell, lane: Lane) -> list[tuple[Any, Any]]:
+    """(row, column) inside the tile of each of this lane's 16-byte accesses to the warp's rows and columns."""
+    g = cell.geo
+    width, values = g.K // g.parts, 16 // STATES[g.spec.state]
+    pieces = [i * WARP + cell.thread % WARP for i in range(g.owned * STRIP * width // (values * WARP))]
+    first = lane.strip * STRIP, lane.part * width
+    return [(first[0] + n // (width // values), first[1] + n % (width // values) * values) for n in pieces]
+
+
 @T.macro
 def fetch_state(cell: Cell, lane: Lane) -> None:
     """The warp's rows and columns of the tile on their way to shared memory."""
-    g = cell.geo
-    width = g.K // g.parts
-    for i in T.unroll(STRIP * width // (4 * WARP)):
-        piece = i * WARP + cell.thread % WARP
-        row = lane.strip * STRIP + piece // (width // 4)
-        column = lane.part * width + piece % (width // 4) * 4
+    for row, column in tile_accesses(cell, lane):
         T.call_extern(
             "handle",
             "tl::cp_async_gs<16>",
             T.address_of(cell.shared["state"][row, column]),
-            T.address_of(cell.args.state[cell.state(cell.tile * g.schedule.block_v + row, column)]),
+            T.address_of(cell.args.state[cell.state(cell.tile * cell.geo.schedule.block_v + row, column)]),
         )
 
 
 @T.macro
+def clear_tile(cell: Cell, lane: Lane) -> None:
+    """The same of a row without a checkpoint, whose state is 0."""
+    state, width = cell.shared["state"], 16 // STATES[cell.spec.state]
+    zeros = T.alloc_local((width,), state.dtype)
+    for e in T.unroll(width):
+        zeros[e] = T.cast(0, state.dtype)
+    for row, column in tile_accesses(cell, lane):
+        for e in T.vectorized(width):
+            state[row, column + e] = zeros[e]
+
+
+@T.macro
 def load_numbers(cell: Cell, records: Records) -> None:
-    """Log-decays and scales of the records that this lane weighs; neutral where there is none."""
+    """Log-decays and scales of the records that this lane weighs."""
     g, layout = cell.geo, cell.spec.record_layout
     for node, buffer in records.numbers.held.items():
         buffer[0] = number_at(cell.input(node, 0))
@@ -157,54 +181,69 @@ def load_keys(cell: Cell, records: Records) -> None:
 def load_lefts(cell: Cell, lane: Lane, records: Records) -> None:
     """This lane's operands of left vectors."""
     g, layout = cell.geo, cell.spec.record_layout
-    row = cell.tile * g.schedule.block_v + lane.row
+    first = cell.tile * g.schedule.block_v
     for r, left in enumerate(layout.lefts):
         for i in list(range(2 * g.record_steps)):
-            at = (r * g.record_steps * 2 + i) * 2
             for n, part in enumerate(left.args if left.op == "add" else (left,)):
-                source = cell.record(part.value, existing(cell, i * 4 + lane.t))
-                raw = T.alloc_local((2,), source.tensor.dtype)
-                for p in T.vectorized(2):
-                    raw[p] = source.tensor[(*source.where, row + p)]
-                for p in list(range(2)):
-                    if n == 0:
-                        records.lefts[at + p] = T.cast(raw[p], F32)
-                    else:
-                        records.lefts[at + p] = records.lefts[at + p] + T.cast(raw[p], F32)
+                source = cell.record(part.value, existing(cell, left_record(lane, i)))
+                for o in list(range(g.owned)):
+                    at = g.left_at(o, r, i // 2) + i % 2 * 2
+                    raw = T.alloc_local((2,), source.tensor.dtype)
+                    for p in T.vectorized(2):
+                        raw[p] = source.tensor[(*source.where, first + lane.row(o) + p)]
+                    for p in list(range(2)):
+                        if n == 0:
+                            records.lefts[at + p] = T.cast(raw[p], F32)
+                        else:
+                            records.lefts[at + p] = records.lefts[at + p] + T.cast(raw[p], F32)
+
+
+def left_record(lane: Lane, i: int) -> Any:
+    """The record of the lane's ``i``-th pair of left values: two a step."""
+    return i // 2 * STEP + order(2 * lane.t + i % 2)
 
 
 @T.macro
 def clear_missing(cell: Cell, lane: Lane, records: Records) -> None:
-    """Left vectors, decays and scales of records that do not exist become nothing."""
+    """Left vectors of records that do not exist become nothing."""
     g = cell.geo
     for i in list(range(2 * g.record_steps)):
         for r in list(range(g.rank)):
-            for p in list(range(2)):
-                at = ((r * g.record_steps * 2) + i) * 2 + p
-                records.lefts[at] = T.Select(i * 4 + lane.t < cell.count, records.lefts[at], ZERO)
-    for slot in list(range(g.weight_slots)):
+            for o in list(range(g.owned)):
+                for p in list(range(2)):
+                    at = g.left_at(o, r, i // 2) + i % 2 * 2 + p
+                    records.lefts[at] = T.Select(left_record(lane, i) < cell.count, records.lefts[at], ZERO)
+
+@T.macro
+def stage_weights(cell: Cell, records: Records) -> None:
+    """What multiplies each record's stored right vectors, its scale and the decays after it, and behind the last the
+    decay of all: to shared memory. Called by one warp."""
+    g, weights = cell.geo, cell.shared["weights"]
+    records.carry[0] = ZERO
+    for slot in reversed(range(g.weight_slots)):
         there = slot * g.lanes + cell.lane < cell.count
         records.decay[slot] = T.Select(there, records.decay[slot], ZERO)
         for r in list(range(g.rank)):
             at = r * g.weight_slots + slot
             records.scales[at] = T.Select(there, records.scales[at], ZERO)
-
-
-@T.macro
-def stage_weights(cell: Cell, records: Records) -> None:
-    """What multiplies each record's stored right vectors: its scale and the decays after it; 0 behind the last."""
-    g, layout = cell.geo, cell.spec.record_layout
-    records.carry[0] = ZERO
-    for slot in reversed(range(g.weight_slots)):
-        if layout.log_decay_scalar is not None:
+        if cell.spec.record_layout.log_decay_scalar is not None:
             suffix_sum(cell, records.decay, slot, records.carry, 0)
             records.decay[slot] = T.exp(records.decay[slot])
             for r in list(range(g.rank)):
                 at = r * g.weight_slots + slot
                 records.scales[at] = records.scales[at] * records.decay[slot]
-        if cell.group == 0:
-            for r in list(range(g.rank)):
-                cell.shared["weights"][r, slot * g.lanes + cell.lane] = records.scales[r * g.weight_slots + slot]
+        for r in list(range(g.rank)):  # by all groups of the warp, the same values
+            weights[weight_place(g, r, slot * g.lanes + cell.lane)] = records.scales[r * g.weight_slots + slot]
+    weights[weight_place(g, g.rank, 0)] = T.exp(records.carry[0])
+
+
+def weight_of(cell: Cell, lane: Lane, r: int, s: int, e: int) -> Any:
+    """The weight of right vector ``r`` of the lane's record ``e`` of step ``s``."""
+    return cell.shared["weights"][weight_place(cell.geo, r, s * STEP + order(2 * lane.t + e))]
+
+
+def weight_place(g: Geometry, r: int, j: Any) -> Any:
+    return r * g.weight_slots * g.lanes + j
 
 
 @T.macro
@@ -213,14 +252,23 @@ def stage_keys(cell: Cell, records: Records) -> None:
     g, keys = cell.geo, cell.shared["keys"]
     values = T.alloc_local((g.columns,), keys.dtype)
     for q in list(range(g.key_rounds)):
-        if q * g.groups + cell.group < g.padded_records:
+        j = q * g.groups + cell.group
+        if j < g.padded_records:
             for r, right in enumerate(cell.spec.record_layout.rights):
-                for c in T.unroll(g.columns):
-                    values[c] = T.cast(0, keys.dtype)
-                if q * g.groups + cell.group < cell.count:
+                row = Place(keys, (key_row(cell, r, j),))
+                if j < cell.count:
                     for c in T.unroll(g.columns):
                         values[c] = key_value(cell, records, right.vector, q, c)
-                store_columns(cell, values, Place(keys, (key_row(cell, r, q * g.groups + cell.group),)), g.piece)
+                    store_columns(cell, values, row, shared_width(g, keys))
+                else:
+                    for c in T.unroll(g.columns):
+                        values[c] = T.cast(0, keys.dtype)
+                    store_columns(cell, values, row, shared_width(g, keys))
+
+
+def shared_width(g: Geometry, array: Any) -> int:
+    """Columns of one access to an array in shared memory."""
+    return min(g.piece, 16 // STATES[array.dtype])
 
 
 def key_value(cell: Cell, records: Records, vector: Expr, q: int, c: Any) -> Any:
@@ -257,4 +305,4 @@ def stage_vectors(cell: Cell, token: Token, vectors: Any, into: Any, rows: Any) 
         rest = factored(vector)[1]
         for c in T.unroll(cell.geo.columns):
             values[c] = token.leaves.lower(rest, c) if into.dtype == F32 else token.leaves.held[rest][c]
-        store_columns(cell, values, Place(into, (row,)), cell.geo.piece)
+        store_columns(cell, values, Place(into, (row,)), shared_width(cell.geo, into))

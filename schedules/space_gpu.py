@@ -127,7 +127,7 @@ class GpuSchedule(Schedule):
 
         made = cls.legal(spec, target)
         tensor = [s for s in made if s.mma and Geometry(spec, s).pressure <= s.registers]
-        if tensor and FORMS[spec.form].window:
+        if tensor and (FORMS[spec.form].window or spec.state != "float32"):
             return max(tensor, key=lambda s: (-abs(s.block_v - 64), s.threads == 128, s.ctas_per_sm))
         legal = [s for s in made if not s.mma and s.stage < 2]
         if not legal:
@@ -224,7 +224,9 @@ class Geometry:
     @property
     def piece(self) -> int:
         """Contiguous columns of a lane: 16 bytes of state, at most eight values, in layout VK, four columns (of keys)
-        in KV, one where K allows no more."""
+        in KV, one where K allows no more. On tensor cores, which deal the state otherwise: as many as share K out."""
+        if self.schedule.mma:
+            return 8 if self.K % (8 * self.lanes) == 0 else 4
         wanted = min(16 // STATES[self.spec.state], 8) if self.spec.layout == "VK" else 4
         return wanted if self.K % wanted == 0 else 1
 
@@ -327,23 +329,26 @@ class Geometry:
 
     @property
     def strips(self) -> int:
-        """Tensor cores: rows of a block in strips of 16, each of which ``parts`` warps share, column by column."""
+        """Tensor cores: rows of a block in strips of 16."""
         return self.schedule.block_v // STRIP
 
     @property
+    def warps(self) -> int:
+        return self.schedule.threads // WARP
+
+    @property
     def parts(self) -> int:
-        return self.schedule.threads // WARP // self.strips
+        """Warps that share a strip, column by column."""
+        return max(1, self.warps // self.strips)
 
     @property
-    def splits(self) -> int:
-        """Warps that scores are divided over, column by column."""
-        return min(self.schedule.threads // WARP, self.K // STRIP)
+    def owned(self) -> int:
+        """Strips of a warp."""
+        return max(1, self.strips // self.warps)
 
-    @property
-    def score_rows(self) -> int:
-        """Rows of the scores of one rank: records that are read, and the window's tokens behind them, in whole tiles;
-        a row that holds more folds."""
-        return ceil_div(max(self.spec.buffer, self.spec.kv_only, self.T), STRIP) * STRIP
+    def left_at(self, o: int, r: int, s: int) -> int:
+        """Where a lane's left vectors ``r`` of step ``s`` of records and the warp's strip ``o`` start."""
+        return ((o * self.rank + r) * self.record_steps + s) * 4
 
     @property
     def read_tiles(self) -> int:
@@ -379,6 +384,13 @@ class Geometry:
         own = [factored(right)[1] for right in self.spec.program.rights]
         return self._narrow([*own, *(right.vector for right in self.spec.record_layout.rights)])
 
+    @cached_property
+    def left_dtype(self) -> str:
+        """What left vectors of records are: as the ring has them, or float32."""
+        stored = {f.name: f.stored(self.spec.io) for f in self.spec.record_layout.fields}
+        dtypes = {stored[left.value] if left.op == "field" else "float32" for left in self.spec.record_layout.lefts}
+        return dtypes.pop() if len(dtypes) == 1 else "float32"
+
     def _narrow(self, vectors: Iterable[Expr]) -> str:
         stored = {f.name: f.stored(self.spec.io) for f in self.spec.record_layout.fields}
         assert self.spec.recurrence is not None
@@ -396,8 +408,8 @@ class Geometry:
         return self.spec.tree and not self.key_decay and 4 * words > MOST_VECTORS
 
     def shared_dtype(self, name: str) -> str:
-        if self.schedule.mma and name in ("reads", "keys"):
-            return self.read_dtype if name == "reads" else self.key_dtype
+        if self.schedule.mma and name in ("state", "reads", "keys"):
+            return {"state": self.spec.state, "reads": self.read_dtype, "keys": self.key_dtype}[name]
         if self.crowded and name in ("reads", "rights"):
             return self.read_dtype if name == "reads" else self._narrow(self.spec.program.rights)
         if name == "tile":
@@ -407,29 +419,15 @@ class Geometry:
     def _shared_mma(self) -> dict[str, tuple[int, ...]]:
         """Strides: what the lanes of an access touch lies in different banks."""
         s = self.schedule
-        stride = self.sum_stride
-        partial = max(self.splits * self.rank * self.score_rows * stride, s.block_v * self.parts * self.read_stride)
         return {
             "state": (s.block_v, self.K + 8),
             "reads": (self.T * self.reads, self.K + 16),
             "keys": (self.rank * (self.padded_records + self.T), self.K + 16),
             "numbers": (self.T, len(self.spec.program.definitions) + 1),
-            "weights": (self.rank, self.weight_slots * self.lanes),
-            "past": (self.rank * self.padded_records, stride),
+            "weights": (self.rank * self.weight_slots * self.lanes + 1,),
             **({"scores": (self.T, self.score_stride)} if self.T > 1 else {}),
-            "partial": (partial,),  # scores, and later reads of every row
+            "sums": (self.parts * s.block_v, self.read_tiles * STEP + 4),
         }
-
-    @property
-    def read_stride(self) -> int:
-        """Of partial reads of a row."""
-        return self.read_tiles * STEP + 2
-
-    @property
-    def sum_stride(self) -> int:
-        """Of scores against all read vectors."""
-        wide = self.read_tiles * STEP
-        return wide if wide % 16 else wide + 8
 
     def shared(self) -> dict[str, tuple[int, ...]]:
         """Shapes of the arrays in shared memory, which are of :meth:`shared_dtype`."""
@@ -531,7 +529,7 @@ class Geometry:
     def _pressure_mma(self) -> int:
         """The state passes through few registers; left vectors, sums and values over V stay."""
         needed = 66 + 0.5 * self.columns * (self.token_words + self.key_rounds * self.record_words)
-        needed += 6 * self.rank * self.record_steps + 10 * ceil_div(self.T * self.reads, STRIP) + 2 * self.T
+        needed += 6 * self.owned * self.rank * self.record_steps + 8 * self.owned * self.read_tiles + 2 * self.T
         return int(needed + 8 * (self.rank - 1))
 
     @cached_property
@@ -563,11 +561,11 @@ class Geometry:
 
     @property
     def fits_mma(self) -> bool:
-        """Whether tensor cores can do the products: a token or a chain of them, a float32 state of whole strips, no
-        log-decay but that of the head."""
+        """Whether tensor cores can do the products: a token or a chain of them, a state without scales in whole
+        strips, no log-decay but that of the head."""
         spec, s = self.spec, self.schedule
         chain = FORMS[spec.form].folds == "full" and not spec.tree and not self.replays
-        if not chain or spec.state != "float32" or spec.layout != "VK":
+        if not chain or spec.scaled or spec.layout != "VK":
             return False
         layout = spec.record_layout
         if spec.stochastic or layout.log_decay_key is not None or layout.log_decay_value is not None:
@@ -575,10 +573,10 @@ class Geometry:
         whole = s.lanes == 16 and not self.masked_columns and not self.masked_rows and s.block_v % STRIP == 0
         return (
             whole
-            and (s.threads // WARP) % self.strips == 0
+            and self.strips * self.parts == self.warps * self.owned
+            and self.owned <= 2
             and self.K % (STRIP * self.parts) == 0
             and self.most_records <= MAX_RECORDS
-            and self.rank * self.score_rows <= MAX_TILES * STRIP
             and self.read_tiles <= MAX_TILES
         )
 

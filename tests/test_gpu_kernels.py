@@ -128,7 +128,7 @@ DECODE = spec_of("decode", kv_only=6)
 STEP = spec_of("step", io="float16", state="float16", layout="KV")
 FLUSH = spec_of("flush", state="bfloat16", buffer=11)
 VERIFY = spec_of("verify", window=4, buffer=3, kv_only=6)
-#: On tensor cores; the first two in blocks of one strip, the others in parts.
+#: On tensor cores: warps that share a strip, have one of their own, or two.
 DECODE_MMA = spec_of("decode", K=64, kv_only=6)
 VERIFY_MMA = spec_of("verify", K=64, window=4, buffer=3, kv_only=6)
 #: Walked channel by channel: a record's fields over K known early, or with sums that come late.
@@ -139,6 +139,13 @@ MMA = {
     spec_of("verify", "gated_delta_product_2", K=64, io="float32"): GpuSchedule(32, 16, 128, 1, 1),
     spec_of("verify", "lightning", K=64, window=8, records="hilo"): GpuSchedule(16, 16, 64, 1, 1),
     spec_of("verify", "simple_gla", K=64, window=2, buffer=20): GpuSchedule(32, 16, 64, 1, 1),
+    spec_of("decode", K=64, V=64, state="float16"): GpuSchedule(64, 16, 64, 1, 1),
+    spec_of("decode", K=64, state="bfloat16", io="float32", buffer=9, kv_only=6): GpuSchedule(32, 16, 64, 1, 1),
+    spec_of("verify", K=64, V=64, state="bfloat16", records="bf16", window=4, buffer=9): GpuSchedule(64, 16, 64, 1, 1),
+    spec_of("verify", "gated_delta_product_2", K=64, state="float16", window=2, kv_only=6): GpuSchedule(
+        32, 16, 128, 1, 1
+    ),
+    spec_of("verify", K=64, state="float16", io="float16", window=8, buffer=16): GpuSchedule(32, 16, 64, 1, 1),
 }
 #: The state asked for after the records.
 STAGED = {

@@ -190,14 +190,22 @@ template <int groups> void cp_async_wait() {
   emulator::fibers[emulator::current].copies.clear();
 }
 
-// m16n8k8: A 16 x 8 by rows, B 8 x 8 by columns, of tf32 (what is below its 11 bits is cut off); D += A B in float32.
-enum class DataType { kTensorFloat32, kFloat32 };
-template <DataType a_type, DataType, DataType, int m, int n, int k, bool, bool>
+// D += A B in float32, A by rows, B by columns: m16n8k8 of tf32 (what is below its 11 bits is cut off) or m16n8k16 of two 16-bit values
+// a word. Lane (g, t) brings words t and t + 4 of rows g and g + 8 of A, and of column g of B.
+enum class DataType { kTensorFloat32, kFloat32, kFloat16, kBFloat16 };
+template <DataType type> double product(uint a, uint b) {
+  if constexpr (type == DataType::kTensorFloat32) return double(bits_float(a & 0xffffe000)) * bits_float(b & 0xffffe000);
+  typedef std::conditional_t<type == DataType::kFloat16, half_t, bfloat16_t> half;
+  half x[2], y[2];
+  memcpy(x, &a, 4), memcpy(y, &b, 4);
+  return double(float(x[0])) * float(y[0]) + double(float(x[1])) * float(y[1]);
+}
+template <DataType type, DataType, DataType, int m, int n, int k, bool, bool>
 void mma_sync(float* d, const unsigned* a, const unsigned* b) {
-  static_assert(a_type == DataType::kTensorFloat32 && m == 16 && n == 8 && k == 8);
+  static_assert(m == 16 && n == 8 && k == (type == DataType::kTensorFloat32 ? 8 : 16));
   emulator::Words& mine = emulator::fibers[emulator::current].brought;
-  for (int i = 0; i < 4; ++i) mine.word[i] = a[i] & 0xffffe000;
-  for (int i = 0; i < 2; ++i) mine.word[4 + i] = b[i] & 0xffffe000;
+  for (int i = 0; i < 4; ++i) mine.word[i] = a[i];
+  for (int i = 0; i < 2; ++i) mine.word[4 + i] = b[i];
   emulator::wait(emulator::AT_SHUFFLE);
   const emulator::Words* warp = &emulator::snapshot[emulator::current / 32 * 32];
   int lane = emulator::current % 32;
@@ -206,7 +214,7 @@ void mma_sync(float* d, const unsigned* a, const unsigned* b) {
     double sum = d[i];
     for (int j = 0; j < 8; ++j) {
       const uint *left = warp[row * 4 + j % 4].word, *right = warp[column * 4 + j % 4].word;
-      sum += double(bits_float(left[i / 2 + j / 4 * 2])) * bits_float(right[4 + j / 4]);
+      sum += product<type>(left[i / 2 + j / 4 * 2], right[4 + j / 4]);
     }
     d[i] = float(sum);
   }
