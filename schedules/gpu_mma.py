@@ -139,7 +139,7 @@ def load_piece(into: Any, at: Any, source: Any, row: Any, column: Any) -> None:
 
 
 def read_row(cell: Cell, i: Any) -> Any:
-    """The row of shared read vectors that has number ``i``, or the last: products of what does not exist are not used."""
+    """The row of the read vector that has number ``i``, or the last: products of others are not used."""
     return T.min(i, cell.geo.T * cell.geo.reads - 1)
 
 
@@ -158,10 +158,11 @@ def score(cell: Cell, lane: Lane, first: Any, sums: Any) -> None:
     g = cell.geo
     vectors, right = T.alloc_local((8,), g.read_dtype), T.alloc_local((4,), g.key_dtype)
     rest = T.alloc_local((4 * ceil_div(g.read_tiles, 2),), F32)
+    key = T.min(first + order(lane.g), cell.shared["keys"].shape[0] - 1)
     clear(sums, rest)
     for c in T.unroll(g.K // STRIP):
         column = c * STRIP + 4 * lane.t
-        load_piece(right, 0, cell.shared["keys"], T.min(first + order(lane.g), cell.shared["keys"].shape[0] - 1), column)
+        load_piece(right, 0, cell.shared["keys"], key, column)
         for m in list(range(ceil_div(g.read_tiles, 2))):
             for p in list(range(2)):
                 row = m * STRIP + (8 * p if m * STRIP + 8 * p < g.T * g.reads else 0) + lane.g

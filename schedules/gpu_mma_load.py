@@ -214,6 +214,7 @@ def clear_missing(cell: Cell, lane: Lane, records: Records) -> None:
                     at = g.left_at(o, r, i // 2) + i % 2 * 2 + p
                     records.lefts[at] = T.Select(left_record(lane, i) < cell.count, records.lefts[at], ZERO)
 
+
 @T.macro
 def stage_weights(cell: Cell, records: Records) -> None:
     """What multiplies each record's stored right vectors, its scale and the decays after it, and behind the last the
