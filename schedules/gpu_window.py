@@ -242,7 +242,7 @@ def run_row(cell: Cell, length: Any, folds: Any) -> None:
     state = T.alloc_local((g.rows * g.columns,), F32)
     read = T.alloc_local((1,), "int32")  # records that are read, not folded
     ring, token, rows = ring_registers(cell), token_registers(cell), row_registers(cell)
-    if g.schedule.stage < 2:
+    if not g.schedule.stage:
         request_state(cell, state)
     if cell.warp_group < g.T or g.resident:
         load_token(cell, token, T.min(cell.group, g.T - 1))
@@ -250,7 +250,7 @@ def run_row(cell: Cell, length: Any, folds: Any) -> None:
         load_values(cell, rows)
     if cell.spec.history > 0 or not g.one_chunk:
         load_records(cell, ring)
-    if g.schedule.stage == 2:
+    if g.schedule.stage:  # records first: what is done with them takes longest
         request_state(cell, state)
     read[0] = T.Select(folds, 0, cell.count)
     if g.dealt:  # while records are on their way

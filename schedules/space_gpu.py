@@ -58,8 +58,7 @@ class GpuSchedule(Schedule):
     threads       threads of a block
     ctas_per_sm   blocks that must fit a multiprocessor: a thread may have 65536 / (threads * ctas_per_sm) registers
     mma           1: a window's products on tensor cores, its state through shared memory (``gpu_mma``)
-    stage         1: the state waits in shared memory until scores are done, not in registers; 2: and is asked for
-                  after the records
+    stage         1: the state is asked for after the records and waits in shared memory until scores are done
     """
 
     kind: ClassVar[str] = "cuda"
@@ -69,7 +68,7 @@ class GpuSchedule(Schedule):
         "threads": (64, 128, 256),
         "ctas_per_sm": (1, 2, 3, 4, 5, 6, 7, 8),
         "mma": (0, 1),
-        "stage": (0, 1, 2),
+        "stage": (0, 1),
     }
     cursor_threads: ClassVar[tuple[int, ...]] = (32, 64, 96, 128, 160, 192, 256, 320, 384, 512, 768, 1024)
 
@@ -101,35 +100,35 @@ class GpuSchedule(Schedule):
         # many, large tiles win (over many rows; with one row, small ones). 16 warps of a multiprocessor hide latency; a
         # window needs the registers of half of them, unless it is known to fit.
         most, threads = (MAX_STATE, 256) if FORMS[spec.form].folds == "full" else (32, 128)
-        brim = fits_the_brim(spec) and getattr(target, "name", "") == "sm_90a"  # sm_100f spills some of these
-        enough = 16 if brim or not FORMS[spec.form].window else 8
+        known = getattr(target, "name", "") == "sm_90a"  # sm_100f spills some of these
+        brims = [known and fits_the_brim(spec, stage) for stage in (0, 1)]
+        enough = 16 if brims[0] or not FORMS[spec.form].window else 8
 
         def preference(s: Self) -> tuple[Any, ...]:
             g = Geometry(spec, s)
             wide = spec.layout == "VK" or g.rows * STATES[spec.state] >= 16  # bytes of an access
             spare = s.registers - g.pressure
-            known = (g.rows, s.registers) == (8, 128) if not s.stage else g.rows == 4 and s.registers >= 72
-            clean = spare >= 0 or (brim and s.lanes == 16 and g.columns == 8 and known)
-            warps = min(s.threads * s.ctas_per_sm // WARP, 28 if s.stage else enough)
+            clean = spare >= 0 or (brims[s.stage] and s.lanes == 16 and g.rows == g.columns == 8 and s.registers == 128)
+            warps = min(s.threads * s.ctas_per_sm // WARP, enough)
+            stage = s.stage if g.rows >= 4 and warps >= 12 else -s.stage
             shape = (
                 -g.sweeps,
                 g.columns <= 16,
                 not g.masked_columns,
                 g.state <= most,
-                (g.rows, s.lanes) == (4, 16) if s.stage else True,
                 warps,
                 g.columns <= 8,
                 s.lanes == 16,
-                s.threads == threads,
+                s.threads == (128 if s.stage else threads),
                 g.state,
             )
-            return (clean, min(spare, 0) if not clean else 0, wide, s.stage, *shape, -s.ctas_per_sm)
+            return (clean, min(spare, 0) if not clean else 0, wide, stage, *shape, -s.ctas_per_sm)
 
         made = cls.legal(spec, target)
         tensor = [s for s in made if s.mma and Geometry(spec, s).pressure <= s.registers]
         if tensor and (FORMS[spec.form].window or spec.state != "float32"):
             return max(tensor, key=lambda s: (-abs(s.block_v - 64), s.threads == 128, s.ctas_per_sm))
-        legal = [s for s in made if not s.mma and s.stage < 2]
+        legal = [s for s in made if not s.mma]
         if not legal:
             what = f"form={spec.form}, window={spec.window}, state={spec.state}, K={spec.K}, V={spec.V}"
             accepted = f"fewer nodes, whose vectors fit {getattr(target, 'shared_limit', 0)} bytes of shared memory"
@@ -146,15 +145,15 @@ class GpuSchedule(Schedule):
         return {**cls.choices, "cursor_threads": cls.cursor_threads}
 
 
-def fits_the_brim(spec: KernelSpec) -> bool:
+def fits_the_brim(spec: KernelSpec, stage: int = 0) -> bool:
     """Forms of a gated delta rule that were compiled with 128 registers for a tile of 64 values a lane, and timed:
     tighter than :attr:`Geometry.pressure` allows."""
     decays = spec.record_layout
     scalar = decays.log_decay_scalar is not None and decays.log_decay_key is None and decays.log_decay_value is None
-    shape = (len(spec.program.reads), len(decays.rights), spec.layout)
-    tokens = (1, 2, 4) if spec.state == "float32" else (1,)
-    plain = scalar and not spec.scaled and not spec.stochastic
-    return plain and shape == (2, 1, "VK") and spec.tokens in tokens and 0 < spec.history < 16
+    reads = len(spec.program.reads)
+    tokens = (1, 2, 4) if spec.state == "float32" and not stage else (1,)
+    plain = scalar and not spec.scaled and not spec.stochastic and len(decays.rights) == 1 and spec.layout == "VK"
+    return plain and 2 - stage <= reads <= 2 and spec.tokens in tokens and 0 < spec.history < 16
 
 
 @dataclass(frozen=True)
@@ -496,7 +495,8 @@ class Geometry:
             return self._pressure_by_channel
         spec, replayed = self.spec, self.replays or FORMS[self.spec.form].writes_state
         # A state in shared memory meets few of the token's and the records' registers.
-        needed = (48 + 0.35 * self.state) if self.schedule.stage else (36 + 1.35 * self.state)
+        staged = 48 + 0.35 * self.state + 0.9 * max(0, self.state - 32)
+        needed = staged if self.schedule.stage else 36 + 1.35 * self.state
         needed += 2.1 * max(1, self.slots) * self.rank * self.rows
         if spec.tokens:
             needed += self.columns * (0.4 * self.token_words + 1.15 * self.reads) + 6 * replayed

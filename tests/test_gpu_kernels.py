@@ -147,11 +147,11 @@ MMA = {
     ),
     spec_of("verify", K=64, state="float16", io="float16", window=8, buffer=16): GpuSchedule(32, 16, 64, 1, 1),
 }
-#: The state asked for after the records.
+#: States that wait in shared memory.
 STAGED = {
-    spec_of("decode", K=64, kv_only=6): GpuSchedule(16, 16, 128, 1, 0, 2),
-    spec_of("decode", "lightning", K=100, V=40, buffer=8, state="float16"): GpuSchedule(16, 16, 128, 1, 0, 2),
-    spec_of("decode", K=64, buffer=8, state="bfloat16", layout="KV"): GpuSchedule(16, 16, 128, 1, 0, 2),
+    spec_of("decode", K=64, kv_only=6): GpuSchedule(16, 16, 128, 1, 0, 1),
+    spec_of("decode", "lightning", K=100, V=40, buffer=8, state="float16"): GpuSchedule(16, 16, 128, 1, 0, 1),
+    spec_of("decode", K=64, buffer=8, state="bfloat16", layout="KV"): GpuSchedule(16, 16, 128, 1, 0, 1),
 }
 QUICK = [
     DECODE,
@@ -464,7 +464,9 @@ def test_defaults_have_the_registers_that_they_need(name: str) -> None:
                 schedule = space.default(spec, tgt)
                 geometry = Geometry(spec, schedule)
                 assert geometry.shared_bytes * schedule.ctas_per_sm <= tgt.shared_limit
-                assert geometry.pressure <= schedule.registers or (fits_the_brim(spec) and tgt.name == "sm_90a")
+                assert geometry.pressure <= schedule.registers or (
+                    fits_the_brim(spec, schedule.stage) and tgt.name == "sm_90a"
+                )
 
 
 def assert_clean(spec: KernelSpec, target_name: str) -> None:
