@@ -344,12 +344,6 @@ def run_window(cell: Cell, length: Any, folds: Any) -> None:
     g = cell.geo
     lane, own = Lane.of(cell), RowCell(**{f.name: getattr(cell, f.name) for f in fields(cell)})
     token, rows, records = token_registers(cell), row_registers(own), record_registers(cell)
-    if cell.spec.kv_only > 0:
-        if cell.kv_only == 0:
-            fetch_state(cell, lane)
-    else:
-        fetch_state(cell, lane)
-    T.ptx_commit_group()
     if cell.warp_group < g.T:
         load_token(cell, token, T.min(cell.group, g.T - 1))
     load_keys(cell, records)
@@ -358,6 +352,12 @@ def run_window(cell: Cell, length: Any, folds: Any) -> None:
     load_lefts(cell, lane, records)
     if own.owner:
         load_values(own, rows)
+    if cell.spec.kv_only > 0:  # after the records: what is done with them takes longest
+        if cell.kv_only == 0:
+            fetch_state(cell, lane)
+    else:
+        fetch_state(cell, lane)
+    T.ptx_commit_group()
     clear_missing(cell, lane, records)
     stage_keys(cell, records)
     if lane.warp == g.warps - 1:
