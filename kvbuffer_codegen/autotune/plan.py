@@ -16,7 +16,7 @@ from kvbuffer_codegen.schedules.targets import Target
 
 #: Seconds of a build, of the oracle for one kernel, and of a check or a timing beside the passes that it makes; the
 #: share of a plain read that an average candidate reaches. An H200's processes and two cores' nvcc, rounded up.
-BUILD_S, ORACLE_S, JOB_S, SHARE = {"cpu": 1.5, "cuda": 9.0}, 1.0, {"cpu": 0.1, "cuda": 0.06}, 0.4
+BUILD_S, ORACLE_S, JOB_S, SHARE = {"cpu": 1.5, "cuda": 6.0}, 1.0, {"cpu": 0.1, "cuda": 0.06}, 0.4
 
 
 @dataclass(frozen=True)
