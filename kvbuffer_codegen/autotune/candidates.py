@@ -20,6 +20,8 @@ from kvbuffer_codegen.schedules.targets import Target
 BUSY_SHARE = 0.6
 #: A schedule that differs in one field from one that is tried counts as slower by this share, in two by its square.
 ALIKE = 0.1
+#: A short list has none that is expected to take so many times as long as the best.
+HOPELESS = 1.6
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def candidates(
     most = max(shares.values())
     idle = [s for s, share in shares.items() if share < BUSY_SHARE * most and s != default]
     left = sorted(set(legal) - {*idle, default}, key=lambda s: (-shares[s] / most, distance(s, default)))
-    ordered = spread(spec, default, left, sizes, units, limit or len(legal))
+    ordered = spread(spec, default, left, sizes, units, limit or len(left) + 1)
     pruned = [(s, f"keeps {shares[s]:.0%} of {units} cores busy, others {most:.0%}") for s in idle]
     return Candidates(ordered, pruned, len(shares))
 
@@ -93,7 +95,8 @@ def spread(
 ) -> list[Schedule]:
     """The default and, size by size in turns, what is expected to be fastest there, where a schedule that differs in
     one field from one already taken counts as slower: few candidates then cover small and large launches, and unlike
-    shapes. Of equal ones the first of ``others`` is taken: all in their order where nothing is expected of any.
+    shapes. Fewer than ``limit`` where the rest are hopeless; all where that many are asked for. Of equal ones the first
+    of ``others`` is taken: all in their order where nothing is expected of any.
     """
     expected = [[microseconds(s, spec, rows, units, default) for s in others] for rows in sizes]
     if all(us == expected[0][0] for one in expected for us in one):
@@ -101,14 +104,20 @@ def spread(
     best = [min(us) for us in expected]
     weight, taken, left = [1.0] * len(others), [default], set(range(len(others)))
     fields = [s.to_dict() for s in others]
-    while left and len(taken) < limit:
-        last = taken[-1].to_dict()
-        for i in left:
-            weight[i] *= 1 + ALIKE ** _differing(fields[i], last)
-        turn = (len(taken) - 1) % len(sizes)
+    hopeful, turn, new = set(range(len(sizes))), -1, True
+    while left and hopeful and len(taken) < limit:
+        if new:
+            last = taken[-1].to_dict()
+            for i in left:
+                weight[i] *= 1 + ALIKE ** _differing(fields[i], last)
+        turn = (turn + 1) % len(sizes)
         chosen = min(left, key=lambda i: (expected[turn][i] / best[turn] * weight[i], i))
-        left.remove(chosen)
-        taken.append(others[chosen])
+        new = limit == len(others) + 1 or expected[turn][chosen] <= HOPELESS * best[turn]
+        if new:
+            left.remove(chosen)
+            taken.append(others[chosen])
+        else:
+            hopeful.discard(turn)
     return taken[:limit]
 
 
