@@ -30,6 +30,7 @@ from kvbuffer_codegen.schedules.gpu_mma_load import (
     clear_missing,
     clear_tile,
     fetch_state,
+    finish_token,
     key_row,
     load_keys,
     load_lefts,
@@ -43,7 +44,7 @@ from kvbuffer_codegen.schedules.gpu_mma_load import (
     weight_place,
 )
 from kvbuffer_codegen.schedules.gpu_tile import F32, ZERO, Cell
-from kvbuffer_codegen.schedules.gpu_token import Token, load_token, token_registers
+from kvbuffer_codegen.schedules.gpu_token import load_token, token_registers
 from kvbuffer_codegen.schedules.gpu_window import load_values, lower_row, row_registers, solve_token, write_token
 from kvbuffer_codegen.schedules.space_gpu import STEP, STRIP, ceil_div, factored
 
@@ -173,9 +174,9 @@ def score(cell: Cell, lane: Lane, first: Any, sums: Any) -> None:
 
 
 @T.macro
-def score_window(cell: Cell, lane: Lane, token: Token, rows: Any) -> None:
-    """The scores of the window's own right vectors, by one warp a rank, to shared memory."""
-    g, program = cell.geo, cell.spec.program
+def score_window(cell: Cell, lane: Lane) -> None:
+    """The scores of the window's own right vectors, without their numbers, by one warp a rank, to shared memory."""
+    g = cell.geo
     sums = T.alloc_local((4 * ceil_div(g.read_tiles, 2),), F32)
     for r in list(range(g.rank)):
         if lane.warp == g.warps - 1 - r % g.warps:
@@ -183,8 +184,7 @@ def score_window(cell: Cell, lane: Lane, token: Token, rows: Any) -> None:
             for i in list(range(4 * ceil_div(g.read_tiles, 2))):
                 t, vector = order(2 * lane.t + i % 2), i // 2 * 8 + lane.g
                 if t < g.T and vector < g.T * g.reads:
-                    number = lower_row(cell, token, rows, factored(program.rights[r])[0], t)
-                    cell.shared["scores"][t, r * g.T * g.reads + vector] = sums[i] * number
+                    cell.shared["scores"][t, r * g.T * g.reads + vector] = sums[i]
 
 
 @T.macro
@@ -289,6 +289,7 @@ def read_state(cell: Cell, lane: Lane, records: Records, folds: Any) -> None:
     clear(past, sums, rest)
     decay[0] = T.Select(cell.kv_only == 0, cell.shared["weights"][weight_place(g, g.rank, 0)], ZERO)
     if folds:
+        clear_missing(cell, lane, records)
         lefts = Operand.of(records.lefts.shape[0])
         weigh_lefts(cell, lane, records, lefts)
         await_state(cell, lane)
@@ -298,6 +299,7 @@ def read_state(cell: Cell, lane: Lane, records: Records, folds: Any) -> None:
             read_chunk(cell, lane, state, c, sums, rest)
     else:
         if cell.count > 0:
+            clear_missing(cell, lane, records)
             read_history(cell, lane, records, past)
         await_state(cell, lane)
         for c in T.unroll(chunks):
@@ -310,9 +312,10 @@ def read_state(cell: Cell, lane: Lane, records: Records, folds: Any) -> None:
         for n in list(range(g.read_tiles)):
             for p in list(range(2)):
                 row = lane.part * g.schedule.block_v + lane.row(o) + p
-                for e in T.vectorized(2):
-                    at = (o * g.read_tiles + n) * 4 + 2 * p + e
-                    cell.shared["sums"][row, n * STEP + 2 * lane.t + e] = sums[at] + rest[at]
+                if n * STEP + 2 * lane.t < g.T * g.reads:
+                    for e in T.vectorized(2):
+                        at = (o * g.read_tiles + n) * 4 + 2 * p + e
+                        cell.shared["sums"][row, n * STEP + 2 * lane.t + e] = sums[at] + rest[at]
 
 
 @T.macro
@@ -358,7 +361,6 @@ def run_window(cell: Cell, length: Any, folds: Any) -> None:
     else:
         fetch_state(cell, lane)
     T.ptx_commit_group()
-    clear_missing(cell, lane, records)
     stage_keys(cell, records)
     if lane.warp == g.warps - 1:
         stage_weights(cell, records)
@@ -366,16 +368,17 @@ def run_window(cell: Cell, length: Any, folds: Any) -> None:
         if q * g.groups + cell.warp_group < g.T:
             stage_token(cell, token, length, q)
     T.sync_threads()
+    if g.early and cell.warp_group < g.T:
+        finish_token(cell, token, length)
     if g.T > 1:
-        score_window(cell, lane, token, rows)
+        score_window(cell, lane)
     read_state(cell, lane, records, folds)
-    if g.T > 1 or g.owned == 1:
-        T.sync_threads()
-    else:
-        T.sync_warp()  # a warp's rows are those of its threads
+    T.sync_threads()
     if own.owner:
         take_reads(cell, rows)
         rows.passed[0] = T.float32(1)
         for t in T.unroll(g.T):
             solve_token(own, token, rows, t)
+            for r, right in enumerate(cell.spec.program.rights):
+                rows.weighed[r][t] = rows.weighed[r][t] * lower_row(own, token, rows, factored(right)[0], t)
             write_token(own, token, rows, length, t)

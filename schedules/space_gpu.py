@@ -126,8 +126,10 @@ class GpuSchedule(Schedule):
 
         made = cls.legal(spec, target)
         tensor = [s for s in made if s.mma and Geometry(spec, s).pressure <= s.registers]
-        if tensor and (FORMS[spec.form].window or spec.state != "float32"):
-            return max(tensor, key=lambda s: (-abs(s.block_v - 64), s.threads == 128, s.ctas_per_sm))
+        narrow = spec.state != "float32"  # half the bytes of a tile: what a block does besides reading it weighs more
+        if tensor and (FORMS[spec.form].window or narrow):
+            rows = 128 if narrow else 64
+            return max(tensor, key=lambda s: (-abs(s.block_v - rows), s.threads == 128, s.ctas_per_sm))
         legal = [s for s in made if not s.mma]
         if not legal:
             what = f"form={spec.form}, window={spec.window}, state={spec.state}, K={spec.K}, V={spec.V}"
@@ -341,6 +343,18 @@ class Geometry:
         return max(1, self.warps // self.strips)
 
     @property
+    def sum_stride(self) -> int:
+        """Of the reads of a row: whole accesses of 16 bytes, of which neighbouring rows' lie in different banks."""
+        wide = ceil_div(self.T * self.reads, 4) * 4
+        return wide if wide % 8 else wide + 4
+
+    @cached_property
+    def early(self) -> bool:
+        """Vectors of tokens are staged before the tokens' numbers are known: they are inputs as they are, and each
+        token has a group that keeps it."""
+        return self.read_dtype != "float32" and self.key_dtype != "float32" and self.groups >= self.T
+
+    @property
     def owned(self) -> int:
         """Strips of a warp."""
         return max(1, self.strips // self.warps)
@@ -425,7 +439,7 @@ class Geometry:
             "numbers": (self.T, len(self.spec.program.definitions) + 1),
             "weights": (self.rank * self.weight_slots * self.lanes + 1,),
             **({"scores": (self.T, self.score_stride)} if self.T > 1 else {}),
-            "sums": (self.parts * s.block_v, self.read_tiles * STEP + 4),
+            "sums": (self.parts * s.block_v, self.sum_stride),
         }
 
     def shared(self) -> dict[str, tuple[int, ...]]:
