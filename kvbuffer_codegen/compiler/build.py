@@ -27,7 +27,7 @@ def emit(spec: KernelSpec, schedule: Schedule, target: Target) -> Lowered:
     program that cannot become a kernel.
     """
     made = _program(spec, schedule, target)
-    return lower(made.func, target, name=spec.name, cells=made.cells, wide=_wide(spec, target))
+    return lower(made.func, target, name=spec.name, cells=made.cells, **_passes(spec, target))
 
 
 def build(spec: KernelSpec, schedule: Schedule, target: Target, folder: Path) -> Path:
@@ -59,15 +59,26 @@ def levels(spec: KernelSpec, schedule: Schedule, target: Target, level: str) -> 
     if level in ("cuda", "c"):
         return emit(spec, schedule, target).source
     func = _program(spec, schedule, target).func
-    return str(func.script()) + "\n" if level == "tilelang" else device_ir(func, target, _wide(spec, target)) + "\n"
+    return str(func.script()) + "\n" if level == "tilelang" else device_ir(func, target, **_passes(spec, target)) + "\n"
 
 
-def _wide(spec: KernelSpec, target: Target) -> set[str] | None:
-    """Names of the strides whose products need 64 bits; None: all, as on a CPU."""
+#: The order in which a kernel needs its arguments; sizes and scalars are needed first.
+_ROLES = ("index", "cursors", "input", "parameter", "record", "scale", "state", "out")
+
+
+def _passes(spec: KernelSpec, target: Target) -> dict[str, Any]:
+    """What ``lower`` is told of a GPU kernel's arguments: which strides have products that need 64 bits, and by what
+    its parameters are ordered."""
     if target.kind == "cpu":
-        return None
-    tensors = [a for a in signature(spec) if isinstance(a, TensorArg)]
-    return {f"{a.name}_s{axis}" for a in tensors for axis in a.free_strides if axis not in inner_axes(a.shape)}
+        return {}
+    tensors = {a.name: a for a in signature(spec) if isinstance(a, TensorArg)}
+    wide = {f"{a.name}_s{axis}" for a in tensors.values() for axis in a.free_strides if axis not in inner_axes(a.shape)}
+
+    def rank(parameter: str) -> int:
+        tensor = tensors.get(parameter) or tensors.get(parameter.rpartition("_")[0])
+        return _ROLES.index(tensor.role) if tensor else 0
+
+    return {"wide": wide, "rank": rank}
 
 
 def _program(spec: KernelSpec, schedule: Schedule, target: Target) -> Program:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from tilelang.backend.module import create_backend_context
 from tilelang.engine.lower import device_codegen_without_compile, lower_to_host_device_ir
 
 from kvbuffer_codegen.compiler.cpu_source import cpu_source
-from kvbuffer_codegen.compiler.narrow import narrow_indices
+from kvbuffer_codegen.compiler.narrow import narrow_indices, order_parameters
 from kvbuffer_codegen.schedules.targets import Target
 
 tirx, post_order_visit = tvm.tirx, tvm.tirx.stmt_functor.post_order_visit
@@ -87,15 +87,22 @@ class _Device:
 
 
 def lower(
-    func: Any, target: Target, *, name: str | None = None, cells: str | None = None, wide: Collection[str] | None = None
+    func: Any,
+    target: Target,
+    *,
+    name: str | None = None,
+    cells: str | None = None,
+    wide: Collection[str] | None = None,
+    rank: Callable[[str], int] | None = None,
 ) -> Lowered:
     """Lower a TileLang prim_func with one ``T.Kernel``.
 
     ``name`` becomes the entry of the binary (default: the function's own name). On a CPU the function computes one
     grid cell (``T.Kernel(1)``, an int32 parameter ``cell``) and ``cells`` says how many there are. ``wide``: names of
-    the strides whose products need 64 bits (default: all). Raises :class:`LoweringError`.
+    the strides whose products need 64 bits (default: all). ``rank``: by which the device function's parameters are
+    ordered. Raises :class:`LoweringError`.
     """
-    device = _device(func, target, wide)
+    device = _device(func, target, wide, rank)
     name = name or str(func.attrs["global_symbol"])
     emitted = device_codegen_without_compile(device.module, device.context).inspect_source()
     if _NEGATIVE.search(emitted):
@@ -119,9 +126,11 @@ def lower(
     )
 
 
-def device_ir(func: Any, target: Target, wide: Collection[str] | None = None) -> str:
+def device_ir(
+    func: Any, target: Target, wide: Collection[str] | None = None, rank: Callable[[str], int] | None = None
+) -> str:
     """The lowered device function of ``func`` as TIR script."""
-    return str(_device(func, target, wide).module.script())
+    return str(_device(func, target, wide, rank).module.script())
 
 
 def rename(value: Any, name: str) -> None:
@@ -151,7 +160,9 @@ def _cpu(
     )
 
 
-def _device(func: Any, target: Target, wide: Collection[str] | None = None) -> _Device:
+def _device(
+    func: Any, target: Target, wide: Collection[str] | None = None, rank: Callable[[str], int] | None = None
+) -> _Device:
     on_cpu = target.kind == "cpu"
     # On a CPU, a host target unlike the device's makes the launch an external call: with equal ones TileLang looks for
     # a function of that name in the module and fails.
@@ -182,6 +193,10 @@ def _device(func: Any, target: Target, wide: Collection[str] | None = None) -> _
     attrs = dict(device.attrs.items())
     _check_launch(symbol, attrs, dict(host_func.attrs.items()))
     passed = _passed(host_func, variable.name_hint)[: len(device.params)]
+    if rank is not None:
+        order = sorted(range(len(passed)), key=lambda i: rank(str(device.params[i].name)))
+        device, passed = order_parameters(device, order), tuple(passed[i] for i in order)
+        module = tvm.IRModule({variable: device})
     return _Device(module, variable.name_hint, device, passed, attrs, context)
 
 

@@ -1,4 +1,5 @@
-"""A lowering pass: of a CUDA kernel's 64-bit addresses, what lies inside one row is worked out in 32 bits.
+"""Lowering passes for CUDA kernels. :func:`narrow_indices`: of 64-bit addresses, what lies inside one row is worked out
+in 32 bits. :func:`order_parameters`: what is needed first comes first.
 
 Indices arrive as sums of products with 64-bit strides, some hundred instructions a thread. The runtime refuses tensors
 whose rows do not fit 32 bits (:func:`kvbuffer_codegen.ir.signature.inner_axes`), so that only the products with the
@@ -7,12 +8,13 @@ strides of a batch row, a slot or a layer need 64.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from tilelang import tvm
 
 tirx = tvm.tirx
+_READ_ONLY = "tl.readonly_param_indices"
 _BINARY = ("Add", "Sub", "Mul", "Div", "Mod", "FloorDiv", "FloorMod", "Min", "Max")
 
 
@@ -27,6 +29,17 @@ def narrow_indices(func: Any, wide: Collection[str]) -> Any:
 
     body = tirx.stmt_functor.ir_transform(func.body, None, rewrite, ["tirx.BufferLoad", "tirx.BufferStore"])
     return func.with_body(body)
+
+
+def order_parameters(func: Any, order: Sequence[int]) -> Any:
+    """``func`` with its parameters in another order. A block meets parameters line by line, 64 bytes and some hundred
+    cycles each, before it can ask for anything."""
+    attrs = dict(func.attrs.items())
+    if _READ_ONLY in attrs:
+        before = {int(i) for i in attrs[_READ_ONLY]}
+        attrs[_READ_ONLY] = [now for now, i in enumerate(order) if i in before]
+    made = tirx.PrimFunc([func.params[i] for i in order], func.body, func.ret_type, func.buffer_map)
+    return made.with_attr(attrs)
 
 
 def _narrow(index: Any, wide: Collection[str]) -> Any:
