@@ -30,7 +30,6 @@ from kvbuffer_codegen.schedules.gpu_mma_load import (
     clear_missing,
     clear_tile,
     fetch_state,
-    finish_token,
     key_row,
     load_keys,
     load_lefts,
@@ -361,15 +360,13 @@ def run_window(cell: Cell, length: Any, folds: Any) -> None:
     else:
         fetch_state(cell, lane)
     T.ptx_commit_group()
-    stage_keys(cell, records)
-    if lane.warp == g.warps - 1:
-        stage_weights(cell, records)
     for q in list(range(ceil_div(g.T, g.groups))):
         if q * g.groups + cell.warp_group < g.T:
             stage_token(cell, token, length, q)
+    stage_keys(cell, records)
+    if lane.warp == g.warps - 1:
+        stage_weights(cell, records)
     T.sync_threads()
-    if g.early and cell.warp_group < g.T:
-        finish_token(cell, token, length)
     if g.T > 1:
         score_window(cell, lane)
     read_state(cell, lane, records, folds)

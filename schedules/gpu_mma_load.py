@@ -286,26 +286,15 @@ def key_value(cell: Cell, records: Records, vector: Expr, q: int, c: Any) -> Any
 
 @T.macro
 def stage_token(cell: Cell, token: Token, length: Any, q: int) -> None:
-    """The group's ``q``-th token of the window; called by whole warps. Its vectors only, where they are there
-    already: :func:`finish_token` does the rest."""
+    """The group's ``q``-th token of the window; called by whole warps."""
     g, program = cell.geo, cell.spec.program
     t = own_token(cell, q)
-    if not g.early:
-        take_token(cell, token, length, q)
+    take_token(cell, token, length, q)
     if t < g.T:
         own = [key_row(cell, r, g.padded_records + t) for r in range(g.rank)]
         stage_vectors(cell, token, program.reads, cell.shared["reads"], [t * g.reads + i for i in range(g.reads)])
         stage_vectors(cell, token, program.rights, cell.shared["keys"], own)
-        if not g.early:
-            share_numbers(cell, token, t)
-
-
-@T.macro
-def finish_token(cell: Cell, token: Token, length: Any) -> None:
-    """The numbers of the group's token, for all after a barrier, and its record; called by whole warps."""
-    take_token(cell, token, length, 0)
-    if own_token(cell, 0) < cell.geo.T:
-        share_numbers(cell, token, own_token(cell, 0))
+        share_numbers(cell, token, t)
 
 
 @T.macro

@@ -348,12 +348,6 @@ class Geometry:
         wide = ceil_div(self.T * self.reads, 4) * 4
         return wide if wide % 8 else wide + 4
 
-    @cached_property
-    def early(self) -> bool:
-        """Vectors of tokens are staged before the tokens' numbers are known: they are inputs as they are, and each
-        token has a group that keeps it."""
-        return self.read_dtype != "float32" and self.key_dtype != "float32" and self.groups >= self.T
-
     @property
     def owned(self) -> int:
         """Strips of a warp."""
