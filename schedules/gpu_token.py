@@ -7,6 +7,7 @@ dealt to the groups and pass through shared memory.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from tilelang import tvm
 
 from kvbuffer_codegen.ir import expr as ex
 from kvbuffer_codegen.ir.expr import Expr
-from kvbuffer_codegen.ir.forms import FORMS, Definition, TokenProgram
+from kvbuffer_codegen.ir.forms import FORMS, Definition
 from kvbuffer_codegen.ir.records import Field
 from kvbuffer_codegen.schedules.gpu_ring import (
     Ring,
@@ -38,7 +39,7 @@ from kvbuffer_codegen.schedules.gpu_tile import (
     store_columns,
     sum_lanes,
 )
-from kvbuffer_codegen.schedules.space_gpu import ceil_div, factored, power_of_two
+from kvbuffer_codegen.schedules.space_gpu import WARP, ceil_div, factored, power_of_two
 
 MOST_SCORES = 32  #: scores of one record that a lane sums at a time
 
@@ -65,7 +66,7 @@ def token_registers(cell: Cell) -> Token:
     for node in leaves_of([*used, *(f.expr for f in token_fields(cell))], "input", "scalar"):
         dtype = F32 if node.op == "scalar" else getattr(cell.args, node.value[0]).dtype
         leaves.held[node] = T.alloc_local((g.columns if node.axes else 1,), dtype)
-    for d in [d for _, sums in waves(program) for d in sums] + list(program.definitions):
+    for d in [d for _, sums in waves(program.definitions) for d in sums] + list(program.definitions):
         leaves.held.setdefault(ex.leaf("scalar", d.name, (), d.expr.heads), T.alloc_local((1,), F32))
     return Token(
         leaves,
@@ -75,11 +76,21 @@ def token_registers(cell: Cell) -> Token:
     )
 
 
-def waves(program: TokenProgram) -> list[tuple[list[Definition], list[Definition]]]:
+def families(definitions: Sequence[Definition]) -> list[list[Definition]]:
+    """The definitions apart that do not need each other."""
+    found: list[list[Definition]] = []
+    for d in definitions:
+        needed = {n.value for n in leaves_of([d.expr], "scalar")}
+        mine = [family for family in found if any(e.name in needed for e in family)]
+        found = [family for family in found if family not in mine] + [[*(e for f in mine for e in f), d]]
+    return found
+
+
+def waves(definitions: Sequence[Definition]) -> list[tuple[list[Definition], list[Definition]]]:
     """The definitions in steps: (numbers, sums over K that they and earlier steps allow). The sums of a step are
     independent of each other; a number that a sum is multiplied by is no part of it."""
     pending: list[Definition] = []
-    for d in program.definitions:
+    for d in definitions:
         number, rest = factored(d.expr) if d.reduce else (ex.const(1.0), d.expr)
         if number == ex.const(1.0):
             pending.append(d)
@@ -123,10 +134,10 @@ def compute_token(cell: Cell, token: Token) -> None:
 
 
 @T.macro
-def compute_numbers(cell: Cell, token: Token) -> None:
-    """Definitions in their order. Called by whole warps."""
-    g, program = cell.geo, cell.spec.program
-    for numbers, sums in waves(program):
+def compute_numbers(cell: Cell, token: Token, definitions: Sequence[Definition] | None = None) -> None:
+    """``definitions`` (default: all) in their order. Called by whole warps."""
+    g = cell.geo
+    for numbers, sums in waves(cell.spec.program.definitions if definitions is None else definitions):
         for d in numbers:
             token.leaves.held[scalar_leaf(token, d.name)][0] = token.leaves.lower(d.expr)
         if len(sums) > 0:
@@ -183,10 +194,15 @@ def append_token(cell: Cell, token: Token, t: Any) -> None:
 
 @T.macro
 def deal_token(cell: Cell, token: Token) -> None:
-    """The one token: its numbers by the first warp, for all after a barrier; its read vectors."""
-    if cell.warp_group == 0:
-        compute_numbers(cell, token)
-        share_numbers(cell, token, 0)
+    """The one token: its numbers, those that need each other by one warp, for all after a barrier; its read
+    vectors."""
+    warps = cell.geo.schedule.threads // WARP
+    dealt = families(cell.spec.program.definitions)
+    for warp in list(range(min(warps, len(dealt)))):
+        mine = [d for family in dealt[warp::warps] for d in family]
+        if cell.thread // WARP == warp:
+            compute_numbers(cell, token, mine)
+            share_numbers(cell, token, 0, mine)
     compute_reads(cell, token)
 
 
@@ -225,10 +241,10 @@ def take_token(cell: Cell, token: Token, length: Any, q: int) -> None:
 
 
 @T.macro
-def share_numbers(cell: Cell, token: Token, t: Any) -> None:
-    """The definitions of token ``t`` to shared memory, where :func:`number_of` finds them."""
+def share_numbers(cell: Cell, token: Token, t: Any, definitions: Sequence[Definition] | None = None) -> None:
+    """The definitions of token ``t``, all or some, to shared memory, where :func:`number_of` finds them."""
     for i, d in enumerate(cell.spec.program.definitions):
-        if cell.lane == i % cell.geo.lanes:
+        if tvm.tirx.all(definitions is None or d in definitions, cell.lane == i % cell.geo.lanes):
             cell.shared["numbers"][t, i] = token.leaves.held[scalar_leaf(token, d.name)][0]
 
 
