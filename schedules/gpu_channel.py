@@ -150,15 +150,24 @@ def load_walk(cell: ChannelCell, walk: Walk) -> None:
         else:
             for e in T.unroll(buffer.shape[0]):
                 buffer[e] = T.cast(0, buffer.dtype)
-    for d in list(range(g.depth)):
-        if held(cell, d):
-            for node, buffer in walk.leaves.held.items():
-                if node.op == "field":
-                    place = cell.record(node.value, record_number(cell, d))
-                    if len(node.axes) > 0:
-                        load_columns(cell, buffer, place, access(cell.spec, node.value, g.columns), d * g.columns)
-                    else:
-                        buffer[d] = number_at(place)
+    load_record(cell, walk, 0)
+
+
+@T.macro
+def load_record(cell: ChannelCell, walk: Walk, d: int) -> None:
+    """Record ``d`` of every slice and those after it, one in another: so what their addresses have in common is worked
+    out once. A slice that has fewer reads the row's last record again."""
+    g = cell.geo
+    if d < each_slice(cell):
+        for node, buffer in walk.leaves.held.items():
+            if node.op == "field":
+                place = cell.record(node.value, T.min(record_number(cell, d), cell.count - 1))
+                if len(node.axes) > 0:
+                    load_columns(cell, buffer, place, access(cell.spec, node.value, g.columns), d * g.columns)
+                else:
+                    buffer[d] = number_at(place)
+        if d + 1 < g.depth:
+            load_record(cell, walk, d + 1)
 
 
 def record_value(cell: ChannelCell, walk: Walk, value: Expr, d: int, c: Any) -> Any:
@@ -183,7 +192,7 @@ def weigh_walk(cell: ChannelCell, walk: Walk) -> None:
     for d in list(range(g.depth)):
         for c in T.unroll(g.columns):
             value = record_value(cell, walk, key, d, c)
-            walk.weights[d * g.columns + c] = value if key.op == "field" else T.Select(held(cell, d), value, ZERO)
+            walk.weights[d * g.columns + c] = T.Select(held(cell, d), value, ZERO)
             sums[c] = sums[c] + walk.weights[d * g.columns + c]
     for distance in [1 << s for s in range(g.slices.bit_length() - 1)]:
         for c in T.unroll(g.columns):
@@ -415,23 +424,21 @@ def walk_row(cell: Cell, length: Any, folds: Any) -> None:
     ring, walk, rows = ring_registers(cell), walk_registers(ch), row_registers(cell)
     token, numbers = token_registers(own), token_registers(one)
     # No compiler is to put a load behind what does not need it: the fences are there for it alone.
-    if g.schedule.stage < 2:
-        request_state(cell, state)
-        T.sync_warp()
     load_walk(ch, walk)
     load_parameters(cell, ring)
     for slot in list(range(g.slots)):
         load_lefts(cell, ring, slot * g.lanes + cell.lane, cell.count, slot)
     load_token(own, token, 0)
+    if ch.warp == 0:
+        load_token(one, numbers, 0)
     load_values(cell, rows)
-    if g.schedule.stage == 2:
-        request_state(cell, state)
+    T.sync_warp()
+    request_state(cell, state)
     T.sync_warp()
     clear_carry(ring)
     for slot in reversed(range(g.slots)):
         weigh_lefts(cell, ring, slot)
     if ch.warp == 0:
-        load_token(one, numbers, 0)  # what is on its way to this warp and others already
         deal_numbers(one, numbers)
     compute_early(own, token)
     append_vectors(own, token, late_fields(own, False))
