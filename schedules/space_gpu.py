@@ -117,6 +117,7 @@ class GpuSchedule(Schedule):
                 g.columns <= 16,
                 not g.masked_columns,
                 g.state <= most,
+                g.by_channel,
                 warps,
                 g.columns <= 8,
                 s.lanes == 16,
