@@ -9,22 +9,16 @@ from tilelang import tvm
 
 from kvbuffer_codegen.ir.storage import FORMATS, LEAST_SCALE
 from kvbuffer_codegen.schedules import common
-from kvbuffer_codegen.schedules.gpu_tile import ZERO, Cell
+from kvbuffer_codegen.schedules.gpu_tile import ZERO, Cell, Place, access, load_columns, load_rows
 from kvbuffer_codegen.schedules.space_gpu import ceil_div
 
 
 @T.macro
 def load_scales(cell: Cell, rows: Any, channels: Any) -> None:
     """The scales of the lane's rows and columns, 0 for those that do not exist."""
-    g = cell.geo
-    for p in T.unroll(g.rows):
-        rows[p] = ZERO
-        if cell.row + p < g.V:
-            rows[p] = cell.args.state_rows[(*cell.lead, cell.slot, cell.hv, cell.row + p)]
-    for c in T.unroll(g.columns):
-        channels[c] = ZERO
-        if cell.column(c) < g.K:
-            channels[c] = cell.args.state_channels[(*cell.lead, cell.slot, cell.hv, cell.column(c))]
+    g, where = cell.geo, (*cell.lead, cell.slot, cell.hv)
+    load_rows(cell, rows, 0, Place(cell.args.state_rows, where), access(cell.spec, "state_rows", g.rows))
+    load_columns(cell, channels, Place(cell.args.state_channels, where), access(cell.spec, "state_channels", g.piece))
 
 
 @T.macro
