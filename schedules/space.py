@@ -105,6 +105,11 @@ class CpuSchedule(Schedule):
         return max(cls.legal(spec, target), key=lambda s: (s.lanes, s.splits == 1, -abs(s.rows - rows), s.ahead))
 
     @classmethod
+    def suggested(cls, spec: KernelSpec, target: TargetLike) -> list[Self]:
+        """Legal ones worth a try before others."""
+        return []
+
+    @classmethod
     def space(cls) -> dict[str, Any]:
         return {**cls.choices, "cursor_rows": cls.cursor_rows}
 
@@ -128,6 +133,11 @@ def legal(spec: KernelSpec, target: TargetLike) -> list[Schedule]:
 def default(spec: KernelSpec, target: TargetLike) -> Schedule:
     """The schedule that serves until a tuned one is there; raises ``ValueError`` as :func:`legal` does."""
     return _family(target.kind).default(spec, target)
+
+
+def suggested(spec: KernelSpec, target: TargetLike) -> list[Schedule]:
+    """Legal schedules of shapes that were fast before, on whatever was measured, best guess first."""
+    return _family(target.kind).suggested(spec, target)
 
 
 def schedule_from_dict(values: Mapping[str, Any]) -> Schedule:

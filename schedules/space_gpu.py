@@ -29,6 +29,36 @@ MAX_DEPTH = 8  #: records of a lane that walks channels
 MAX_RECORDS, MAX_TILES = 32, 4  #: of a window on tensor cores: records of a row, and tiles of scores and of reads
 
 
+#: Shapes that were the fastest of something on an H200: (block_v, lanes, threads, ctas_per_sm, mma, stage).
+FAST = {
+    "stage": (
+        (64, 16, 128, 4, 0, 1),
+        (128, 16, 256, 2, 0, 1),
+        (32, 16, 128, 7, 0, 1),
+        (64, 16, 256, 3, 0, 1),
+        (64, 16, 128, 3, 0, 1),
+        (32, 16, 128, 5, 0, 1),
+    ),
+    "registers": (
+        (64, 16, 128, 3, 0, 0),
+        (16, 16, 128, 6, 0, 0),
+        (128, 16, 256, 2, 0, 0),
+        (8, 16, 128, 6, 0, 0),
+        (64, 16, 128, 4, 0, 0),
+        (32, 16, 128, 5, 0, 0),
+    ),
+    "mma": (
+        (64, 16, 128, 4, 1, 0),
+        (64, 16, 128, 6, 1, 0),
+        (32, 16, 128, 6, 1, 0),
+        (128, 16, 256, 2, 1, 0),
+        (64, 16, 128, 3, 1, 0),
+        (64, 16, 128, 5, 1, 0),
+        (16, 16, 64, 8, 1, 0),
+    ),
+}
+
+
 def ceil_div(a: int, b: int) -> int:
     return -(-a // b)
 
@@ -136,6 +166,16 @@ class GpuSchedule(Schedule):
             accepted = f"fewer nodes, whose vectors fit {getattr(target, 'shared_limit', 0)} bytes of shared memory"
             raise ValueError(f"{what}: no CUDA schedule; accepted: {accepted}")
         return max(legal, key=preference)
+
+    @classmethod
+    def suggested(cls, spec: KernelSpec, target: TargetLike) -> list[Self]:
+        if spec.form in CURSOR_FORMS or spec.form == "compact":
+            return []
+        legal = cls.legal(spec, target)
+        narrow = ("mma", "stage", "registers") if spec.state != "float32" else ("stage", "registers")
+        order = ("mma", "registers") if FORMS[spec.form].window else narrow
+        made = [cls(*values) for kind in order for values in FAST[kind]]
+        return [s for s in made if s in legal]
 
     @property
     def registers(self) -> int:

@@ -76,7 +76,8 @@ def candidates(
     of them, the default first.
 
     All move the same bytes (ir.cost), so a candidate's bound differs by the share of the units that it keeps busy.
-    What :mod:`~kvbuffer_codegen.autotune.estimate` expects orders them (:func:`spread`).
+    Those that :func:`~kvbuffer_codegen.schedules.space.suggested` knows come first; what
+    :mod:`~kvbuffer_codegen.autotune.estimate` expects orders the others (:func:`spread`).
     """
     sizes = [rows] if isinstance(rows, int) else sorted(set(rows), reverse=True)
     default = space.default(spec, target)
@@ -85,7 +86,9 @@ def candidates(
     most = max(shares.values())
     idle = [s for s, share in shares.items() if share < BUSY_SHARE * most and s != default]
     left = sorted(set(legal) - {*idle, default}, key=lambda s: (-shares[s] / most, distance(s, default)))
-    ordered = spread(spec, default, left, sizes, units, limit or len(left) + 1)
+    first = [s for s in space.suggested(spec, target) if s in left]
+    expected = spread(spec, default, left, sizes, units, limit or len(left) + 1)
+    ordered = list(dict.fromkeys([default, *first, *expected]))[: limit or None]
     pruned = [(s, f"keeps {shares[s]:.0%} of {units} cores busy, others {most:.0%}") for s in idle]
     return Candidates(ordered, pruned, len(shares))
 
