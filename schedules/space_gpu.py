@@ -158,8 +158,10 @@ class GpuSchedule(Schedule):
 
         made = cls.legal(spec, target)
         tensor = [s for s in made if s.mma and Geometry(spec, s).pressure <= s.registers]
-        if tensor and (FORMS[spec.form].window or spec.state != "float32"):
-            return max(tensor, key=lambda s: (-abs(s.block_v - 64), s.threads == 128, s.ctas_per_sm))
+        narrow, window = spec.state != "float32", FORMS[spec.form].window
+        if tensor and (window or narrow):
+            rows = 128 if window and narrow else 64  # half the bytes of a tile: the rest of a block weighs more
+            return max(tensor, key=lambda s: (-abs(s.block_v - rows), s.threads == 128, s.ctas_per_sm))
         legal = [s for s in made if not s.mma]
         if not legal:
             what = f"form={spec.form}, window={spec.window}, state={spec.state}, K={spec.K}, V={spec.V}"
