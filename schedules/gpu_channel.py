@@ -61,6 +61,8 @@ from kvbuffer_codegen.schedules.space_gpu import WARP, Channels, Geometry, facto
 class ChannelCell(Cell):
     """A cell whose registers over K hold the channels that :class:`Channels` gives the thread."""
 
+    geo: Channels
+
     @property
     def warp(self) -> Any:
         return self.thread // WARP
@@ -88,6 +90,20 @@ def dealt(cell: Cell, own: bool = False) -> ChannelCell:
     """``cell`` dealt by channels; ``own``: as few of them a lane as there can be, for what is computed of a token."""
     given = {f.name: getattr(cell, f.name) for f in dataclasses.fields(Cell)}
     return ChannelCell(**{**given, "geo": Channels(cell.spec, cell.geo.schedule, own)})
+
+
+def log_decay(cell: Cell) -> Expr:
+    """Of a record, over K."""
+    found = cell.spec.record_layout.log_decay_key
+    assert found is not None
+    return found
+
+
+def token_decay(cell: Cell) -> Expr:
+    """Of a token, over K."""
+    found = cell.spec.program.log_decay_key
+    assert found is not None
+    return found
 
 
 def power(x: Any) -> Any:
@@ -183,7 +199,7 @@ def record_value(cell: ChannelCell, walk: Walk, value: Expr, d: int, c: Any) -> 
 @T.macro
 def weigh_walk(cell: ChannelCell, walk: Walk) -> None:
     """Log-decays to weights, newest record first: sums only, so that a decay of exactly 0 stays exact."""
-    g, key = cell.geo, cell.spec.record_layout.log_decay_key
+    g, key = cell.geo, log_decay(cell)
     sums = T.alloc_local((g.columns,), F32)
     other = T.alloc_local((1,), F32)
     for c in T.unroll(g.columns):
@@ -324,7 +340,7 @@ def take_numbers(cell: Cell, token: Token, values: list[Expr | None]) -> None:
 def compute_early(own: ChannelCell, token: Token) -> None:
     """Log-decay and read vectors of the lane's own channels."""
     g, program = own.geo, own.spec.program
-    decay = ex.leaf("scalar", "log_decay_key", ("K",), "value")
+    decay, decayed = ex.leaf("scalar", "log_decay_key", ("K",), "value"), token_decay(own)
     if waits(own, early_values(own)):
         T.sync_threads()
         take_numbers(own, token, early_values(own))
@@ -332,10 +348,10 @@ def compute_early(own: ChannelCell, token: Token) -> None:
         for d in numbers_of(own, early_values(own)):
             token.leaves.held[scalar_leaf(token, d.name)][0] = token.leaves.lower(d.expr)
     for c in T.unroll(g.columns):
-        token.decay[c] = existing(own, c, token.leaves.lower(program.log_decay_key, c))
+        token.decay[c] = existing(own, c, token.leaves.lower(decayed, c))
     token.leaves.held[decay] = token.decay
     for i, read in enumerate(program.reads):
-        vector = ex.rewrite(factored(read)[1], lambda e: decay if e == program.log_decay_key else None)
+        vector = ex.rewrite(factored(read)[1], lambda e: decay if e == decayed else None)
         for c in T.unroll(g.columns):
             token.reads[i * g.columns + c] = existing(own, c, token.leaves.lower(vector, c))
 

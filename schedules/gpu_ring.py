@@ -201,7 +201,9 @@ def right_value(cell: Cell, ring: Ring, r: int, m: Any, c: Any, scaled: bool = T
 
 def right_scale(cell: Cell, ring: Ring, r: int, m: Any) -> Any:
     """The number that multiplies right vector ``r`` of place ``m`` of the batch."""
-    return lower_right(cell, ring, cell.spec.record_layout.rights[r].scale, m, 0)
+    scale = cell.spec.record_layout.rights[r].scale
+    assert scale is not None
+    return lower_right(cell, ring, scale, m, 0)
 
 
 def lower_right(cell: Cell, ring: Ring, expr: Expr, m: Any, c: Any) -> Any:
