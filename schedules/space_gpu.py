@@ -479,7 +479,20 @@ class Geometry:
         }
 
     def shared(self) -> dict[str, tuple[int, ...]]:
-        """Shapes of the arrays in shared memory, which are of :meth:`shared_dtype`."""
+        """Shapes of the arrays in shared memory, which are of :meth:`shared_dtype`. No two have one size: TileLang
+        would lay them out in the order of their addresses in the compiler, in one run so and in another so."""
+        made = self._shared()
+        taken: set[int] = set()
+        for name in sorted(made, key=lambda name: name != "keys"):  # which is clamped to its last row
+            rows, *rest = made[name]
+            row = STATES.get(self.shared_dtype(name), 4) * math.prod(rest)
+            while rows * row in taken:
+                rows += ceil_div(16, row)
+            taken.add(rows * row)
+            made[name] = (rows, *rest)
+        return made
+
+    def _shared(self) -> dict[str, tuple[int, ...]]:
         if self.schedule.mma:
             return self._shared_mma()
         made: dict[str, tuple[int, ...]] = {}
