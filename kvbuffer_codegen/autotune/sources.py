@@ -25,10 +25,13 @@ def sources_hash(*names: str, without: str = "") -> str:
 
 
 def program_text(source: str) -> str:
-    """What Python source does, without comments, docstrings and layout."""
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
+    """Lines of Python source, without docstrings, lines of comments and empty ones: the same text whatever the version
+    of Python, whose own ways to print a program differ."""
+    dropped: set[int] = set()
+    for node in ast.walk(ast.parse(source)):
         documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         if documented and ast.get_docstring(node, clean=False) is not None:  # type: ignore[arg-type]
-            node.body = node.body[1:] or [ast.Pass()]  # type: ignore[attr-defined]
-    return ast.unparse(tree)
+            docstring = node.body[0]  # type: ignore[attr-defined]
+            dropped |= set(range(docstring.lineno, docstring.end_lineno + 1))
+    lines = [line.rstrip() for n, line in enumerate(source.splitlines(), 1) if n not in dropped]
+    return "\n".join(line for line in lines if line and not line.lstrip().startswith("#"))
