@@ -23,7 +23,7 @@ from kvbuffer_codegen.ir.signature import (
     WRITES,
 )
 from kvbuffer_codegen.schedules import Program, common
-from kvbuffer_codegen.schedules.gpu_channel import walk_row
+from kvbuffer_codegen.schedules.gpu_channel import walk_row, walk_tokens
 from kvbuffer_codegen.schedules.gpu_mma import run_window
 from kvbuffer_codegen.schedules.gpu_replay import replay_row
 from kvbuffer_codegen.schedules.gpu_ring import ring_registers
@@ -228,7 +228,8 @@ def run_slot(cell: Cell, length: Any) -> None:
 def tokens_of(length: Any, folds: Any) -> Any:
     def run(cell: Cell, target: Cell) -> None:
         g = cell.geo
-        run = run_window if g.schedule.mma else replay_row if g.replays else walk_row if g.by_channel else run_row
+        by_channel = walk_row if g.T == 1 else walk_tokens
+        run = run_window if g.schedule.mma else replay_row if g.replays else by_channel if g.by_channel else run_row
         run(cell, length, folds)
 
     return run

@@ -53,8 +53,8 @@ from kvbuffer_codegen.schedules.gpu_token import (
     token_fields,
     token_registers,
 )
-from kvbuffer_codegen.schedules.gpu_window import Rows, load_values, row_registers, solve_token, write_token
-from kvbuffer_codegen.schedules.space_gpu import WARP, Channels, Geometry, factored, power_of_two
+from kvbuffer_codegen.schedules.gpu_window import Rows, load_values, read_token, row_registers, solve_token, write_token
+from kvbuffer_codegen.schedules.space_gpu import WARP, Channels, Geometry, ceil_div, factored, power_of_two
 
 
 @dataclass
@@ -303,7 +303,8 @@ def early_values(cell: Cell) -> list[Expr | None]:
     """What is computed of a token before the barrier: its read vectors, without the numbers that they are multiplied
     by, and its log-decay."""
     program = cell.spec.program
-    return [*(factored(read)[1] for read in program.reads), program.log_decay_key]
+    rights = [factored(right)[1] for right in program.rights] if cell.geo.T > 1 else []
+    return [*(factored(read)[1] for read in program.reads), *rights, program.log_decay_key]
 
 
 def waits(cell: Cell, values: list[Expr | None]) -> bool:
@@ -317,33 +318,33 @@ def in_one_warp(cell: Cell) -> Cell:
 
 
 @T.macro
-def deal_numbers(cell: Cell, token: Token) -> None:
-    """The token's numbers by one warp for all, behind a barrier, and those of its record; ``cell`` as
+def deal_numbers(cell: Cell, token: Token, t: Any, length: Any) -> None:
+    """Numbers of token ``t`` by one warp for all, behind a barrier, and those of its record; ``cell`` as
     :func:`in_one_warp` makes it."""
     compute_numbers(cell, token)
-    share_numbers(cell, token, 0)
+    share_numbers(cell, token, t)
     for field in [f for f in token_fields(cell) if f.axis is None]:
-        target = cell.record(field.name, cell.count)
-        if tvm.tirx.all(appends(cell, field.heads), cell.lane == 0):
+        target = cell.record(field.name, cell.count + t)
+        if tvm.tirx.all(appends(cell, field.heads), cell.lane == 0, t < length):
             target.tensor[target.where] = token.leaves.lower(field.expr)
 
 
 @T.macro
-def take_numbers(cell: Cell, token: Token, values: list[Expr | None]) -> None:
+def take_numbers(cell: Cell, token: Token, values: list[Expr | None], t: int) -> None:
     """The numbers that ``values`` are built from, behind the barrier."""
     for d in numbers_of(cell, values):
         i = [each.name for each in cell.spec.program.definitions].index(d.name)
-        token.leaves.held[scalar_leaf(token, d.name)][0] = cell.shared["numbers"][0, i]
+        token.leaves.held[scalar_leaf(token, d.name)][0] = cell.shared["numbers"][t, i]
 
 
 @T.macro
-def compute_early(own: ChannelCell, token: Token) -> None:
-    """Log-decay and read vectors of the lane's own channels."""
+def compute_early(own: ChannelCell, token: Token, t: int) -> None:
+    """Log-decay, read vectors and, of a window's token, right vectors of the lane's own channels, but for the numbers
+    that they are multiplied by. Numbers that wait for a sum are in shared memory."""
     g, program = own.geo, own.spec.program
     decay, decayed = ex.leaf("scalar", "log_decay_key", ("K",), "value"), token_decay(own)
     if waits(own, early_values(own)):
-        T.sync_threads()
-        take_numbers(own, token, early_values(own))
+        take_numbers(own, token, early_values(own), t)
     else:
         for d in numbers_of(own, early_values(own)):
             token.leaves.held[scalar_leaf(token, d.name)][0] = token.leaves.lower(d.expr)
@@ -354,6 +355,10 @@ def compute_early(own: ChannelCell, token: Token) -> None:
         vector = ex.rewrite(factored(read)[1], lambda e: decay if e == decayed else None)
         for c in T.unroll(g.columns):
             token.reads[i * g.columns + c] = existing(own, c, token.leaves.lower(vector, c))
+    if g.T > 1:
+        for r, right in enumerate(program.rights):
+            for c in T.unroll(g.columns):
+                token.rights[r * g.columns + c] = existing(own, c, token.leaves.lower(factored(right)[1], c))
 
 
 @T.macro
@@ -374,11 +379,11 @@ def late_fields(cell: Cell, late: bool) -> list[Field]:
 
 
 @T.macro
-def append_vectors(cell: ChannelCell, token: Token, fields: list[Field]) -> None:
+def append_vectors(cell: ChannelCell, token: Token, fields: list[Field], t: int, length: Any) -> None:
     g = cell.geo
     for field in fields:
-        target = cell.record(field.name, cell.count)
-        if tvm.tirx.all(appends(cell, field.heads), cell.first):
+        target = cell.record(field.name, cell.count + t)
+        if tvm.tirx.all(appends(cell, field.heads), cell.first, t < length):
             values = T.alloc_local((g.columns,), target.tensor.dtype)
             for c in T.unroll(g.columns):
                 held = token.decay[c] if field.expr == cell.spec.program.log_decay_key else None
@@ -455,9 +460,11 @@ def walk_row(cell: Cell, length: Any, folds: Any) -> None:
     for slot in reversed(range(g.slots)):
         weigh_lefts(cell, ring, slot)
     if ch.warp == 0:
-        deal_numbers(one, numbers)
-    compute_early(own, token)
-    append_vectors(own, token, late_fields(own, False))
+        deal_numbers(one, numbers, 0, length)
+    if waits(own, early_values(own)):
+        T.sync_threads()
+    compute_early(own, token, 0)
+    append_vectors(own, token, late_fields(own, False), 0, length)
     gather_reads(ch, own, token, reads)
     weigh_walk(ch, walk)
     if folds:
@@ -477,8 +484,8 @@ def walk_row(cell: Cell, length: Any, folds: Any) -> None:
             share_columns(ch, vector, "reads", i)
     T.sync_threads()
     if len(late_fields(own, True)) > 0:
-        take_numbers(own, token, [f.expr for f in late_fields(own, True)])
-        append_vectors(own, token, late_fields(own, True))
+        take_numbers(own, token, [f.expr for f in late_fields(own, True)], 0)
+        append_vectors(own, token, late_fields(own, True), 0, length)
     settle_state(cell, state)
     read[0] = T.Select(folds, 0, cell.count)
     if folds:
@@ -488,3 +495,196 @@ def walk_row(cell: Cell, length: Any, folds: Any) -> None:
     read_out(cell, rows, ring, state, read[0], tvm.tirx.Not(folds), ch.geo)
     solve_token(cell, token, rows, 0)
     write_token(cell, token, rows, length, 0)
+
+
+def pair(cell: Cell, t: Any, m: Any, r: int, i: Any) -> Any:
+    """Row of shared ``window`` of the score of token ``m`` for read ``i`` of the later token ``t``."""
+    g = cell.geo
+    return ((t * (t - 1) // 2 + m) * g.rank + r) * g.reads + i
+
+
+@T.macro
+def pull_back(own: ChannelCell, tokens: list[Token]) -> None:
+    """Scores of the window's own tokens, this warp's part, and read vectors weighted by the decays of the tokens before
+    them, to shared memory."""
+    g = own.geo
+    total = g.rank * g.reads * g.T * (g.T - 1) // 2
+    count = power_of_two(total)
+    values = T.alloc_local((count,), F32)
+    gates = T.alloc_local((g.T * g.columns,), F32)
+    for i in T.unroll(count):
+        values[i] = ZERO
+    for t in list(range(g.T)):
+        for c in T.unroll(g.columns):
+            gates[t * g.columns + c] = power(tokens[t].decay[c])
+        for i in list(range(g.reads)):
+            for m in reversed(range(t)):
+                for c in T.unroll(g.columns):
+                    for r in list(range(g.rank)):
+                        at = pair(own, t, m, r, i)
+                        product = tokens[m].rights[r * g.columns + c] * tokens[t].reads[i * g.columns + c]
+                        values[at] = values[at] + T.Select(own.first, product, ZERO)
+                    tokens[t].reads[i * g.columns + c] = tokens[t].reads[i * g.columns + c] * gates[m * g.columns + c]
+            if own.first:
+                for c in T.unroll(g.columns):
+                    own.shared["reads"][t * g.reads + i, own.column(c)] = tokens[t].reads[i * g.columns + c]
+    sum_lanes(own, values, count)
+    share = max(1, count // WARP)
+    for q in T.unroll(share):
+        lane = own.thread % WARP
+        index = lane * share + q if count > WARP else lane // (WARP // count)
+        if index < total:
+            own.shared["window"][index, own.warp] = values[q]
+    T.sync_warp()
+
+
+@T.macro
+def take_columns(cell: ChannelCell, into: Any, name: str, row: Any) -> None:
+    for c in T.vectorized(cell.geo.columns):
+        into[c] = cell.shared[name][row, cell.column(0) + c]
+
+
+@T.macro
+def score_window(cell: ChannelCell, walk: Walk) -> None:
+    """As :func:`score_walk` for the read vectors of a window, which are in shared memory; then these weighted as the
+    checkpoint is. Called by whole warps."""
+    g = cell.geo
+    vectors = g.T * g.reads
+    each = g.rank * vectors
+    count = power_of_two(g.depth * each)
+    values = T.alloc_local((count,), F32)
+    rights = T.alloc_local((g.depth * g.rank * g.columns,), F32)
+    right, vector = T.alloc_local((g.columns,), F32), T.alloc_local((g.columns,), F32)
+    for i in T.unroll(count):
+        values[i] = ZERO
+    for d in list(range(g.depth)):
+        for r in list(range(g.rank)):
+            weighted_right(cell, walk, r, d, right)
+            for c in T.unroll(g.columns):
+                rights[(d * g.rank + r) * g.columns + c] = T.Select(held(cell, d), right[c], ZERO)
+    for v in list(range(vectors)):
+        take_columns(cell, vector, "reads", v)
+        for d in list(range(g.depth)):
+            if d < each_slice(cell):
+                for r in list(range(g.rank)):
+                    at = d * each + r * vectors + v
+                    for c in T.unroll(g.columns):
+                        values[at] = values[at] + rights[(d * g.rank + r) * g.columns + c] * vector[c]
+    sum_lanes(cell, values, count)
+    share = max(1, count // g.across)
+    for q in T.unroll(share):
+        lane = cell.thread % g.across
+        index = lane * share + q if count > g.across else lane // (g.across // count)
+        j = record_number(cell, index // each)
+        if tvm.tirx.all(index < g.depth * each, index // each < each_slice(cell), j < cell.count):
+            cell.shared["parts"][index % each, cell.warp // g.quad, j, cell.warp % g.quad] = values[q]
+    for c in T.unroll(g.columns):
+        walk.later[c] = power(walk.later[c])
+    if cell.part == 0:
+        for v in list(range(vectors)):
+            take_columns(cell, vector, "reads", v)
+            for c in T.unroll(g.columns):
+                vector[c] = vector[c] * walk.later[c]
+            share_columns(cell, vector, "reads", v)
+
+
+@T.macro
+def add_parts(cell: Cell, parts: Channels, n: Any) -> None:
+    """Shared ``scores`` of ``n`` records and of the window's tokens, as :mod:`gpu_window` wants them. Ends with a
+    barrier."""
+    g = cell.geo
+    total = T.alloc_local((1,), F32)
+    carried = g.slots * g.lanes
+    for q in T.serial(ceil_div(carried * g.values, g.schedule.threads)):
+        item = q * g.schedule.threads + cell.thread
+        if tvm.tirx.all(item < carried * g.values, item % carried < n):
+            total[0] = ZERO
+            for w in T.unroll(parts.warps):
+                total[0] = (
+                    total[0] + cell.shared["parts"][item // carried, w // parts.quad, item % carried, w % parts.quad]
+                )
+            cell.shared["scores"][item % carried, item // carried] = total[0]
+    for r, right in enumerate(cell.spec.program.rights):
+        for q in T.serial(ceil_div(g.T * g.T * g.reads, g.schedule.threads)):
+            item = q * g.schedule.threads + cell.thread
+            i, m, t = item % g.reads, item // g.reads % g.T, item // (g.reads * g.T)
+            if tvm.tirx.all(t < g.T, m < t):
+                total[0] = ZERO
+                for w in T.unroll(parts.warps):
+                    total[0] = total[0] + cell.shared["window"][pair(cell, t, m, r, i), w]
+                number = shared_value(cell, factored(right)[0], m)
+                cell.shared["scores"][carried + m, (r * g.T + t) * g.reads + i] = total[0] * number
+    T.sync_threads()
+
+
+def shared_value(cell: Cell, value: Expr, t: Any) -> Any:
+    """``value``, of numbers of token ``t``."""
+    names = [d.name for d in cell.spec.program.definitions]
+    return lower(value, lambda node: cell.shared["numbers"][t, names.index(node.value)], cell.spec)
+
+
+@T.macro
+def walk_tokens(cell: Cell, length: Any, folds: Any) -> None:
+    """As :func:`walk_row` for a window: two barriers."""
+    g = cell.geo
+    ch, own, one = dealt(cell), dealt(cell, True), in_one_warp(cell)
+    state = T.alloc_local((g.rows * g.columns,), F32)
+    read = T.alloc_local((1,), "int32")  # records that are read, not folded
+    ring, walk, rows = ring_registers(cell), walk_registers(ch), row_registers(cell)
+    tokens, numbers = [token_registers(own) for _ in range(g.T)], token_registers(one)
+    load_walk(ch, walk)
+    load_parameters(cell, ring)
+    for slot in list(range(g.slots)):
+        load_lefts(cell, ring, slot * g.lanes + cell.lane, cell.count, slot)
+    for t in list(range(g.T)):
+        load_token(own, tokens[t], t)
+    load_token(one, numbers, T.min(ch.warp, g.T - 1))
+    load_values(cell, rows)
+    T.sync_warp()
+    request_state(cell, state)
+    T.sync_warp()
+    clear_carry(ring)
+    for slot in reversed(range(g.slots)):
+        weigh_lefts(cell, ring, slot)
+    for q in list(range(ceil_div(g.T, ch.geo.warps))):
+        if q * ch.geo.warps + ch.warp < g.T:
+            if q > 0:
+                load_token(one, numbers, q * ch.geo.warps + ch.warp)
+            deal_numbers(one, numbers, q * ch.geo.warps + ch.warp, length)
+    if waits(own, early_values(own)):
+        T.sync_threads()
+    for t in list(range(g.T)):
+        compute_early(own, tokens[t], t)
+        append_vectors(own, tokens[t], late_fields(own, False), t, length)
+    pull_back(own, tokens)
+    weigh_walk(ch, walk)
+    if folds:
+        stage_walk(ch, walk)
+        stage_carried(cell, ring)
+    else:
+        if cell.count > 0:
+            score_window(ch, walk)
+    T.sync_threads()
+    if len(late_fields(own, True)) > 0:
+        for t in list(range(g.T)):
+            take_numbers(own, tokens[t], [f.expr for f in late_fields(own, True)], t)
+            append_vectors(own, tokens[t], late_fields(own, True), t, length)
+    read[0] = T.Select(folds, 0, cell.count)
+    add_parts(cell, ch.geo, read[0])
+    settle_state(cell, state)
+    if folds:
+        fold_staged(cell, ring, state)
+        store_state(cell, state, True)
+    else:
+        layout = cell.spec.record_layout
+        for p in T.unroll(g.rows):
+            for c in T.unroll(g.columns):
+                if layout.log_decay_scalar is not None:
+                    state[p * g.columns + c] = state[p * g.columns + c] * T.exp(ring.carry[0])
+                if layout.log_decay_value is not None:
+                    state[p * g.columns + c] = state[p * g.columns + c] * T.exp(ring.value_carry[p])
+    rows.passed[0] = T.float32(1)
+    for t in T.unroll(g.T):
+        read_token(cell, tokens[0], rows, ring, state, read[0], t)
+        solve_token(cell, tokens[0], rows, t)
+        write_token(cell, tokens[0], rows, length, t)

@@ -327,10 +327,11 @@ class Geometry:
     @property
     def by_channel(self) -> bool:
         """Records and tokens are walked channel by channel (``gpu_channel``): all records of a row at once."""
-        one_token = self.resident and FORMS[self.spec.form].folds == "full" and not self.replays
-        if not self.key_decay or not one_token:
+        chain = FORMS[self.spec.form].folds == "full" and not self.spec.tree and not self.replays
+        if not self.key_decay or not chain or self.schedule.mma:
             return False
-        return Channels(self.spec, self.schedule).depth <= MAX_DEPTH
+        c = Channels(self.spec, self.schedule)
+        return c.depth <= MAX_DEPTH and (self.T == 1 or c.depth * self.values <= MAX_VALUES)
 
     @property
     def one_chunk(self) -> bool:
@@ -530,13 +531,16 @@ class Geometry:
     def _shared_by_channel(self) -> dict[str, tuple[int, ...]]:
         c = Channels(self.spec, self.schedule)
         made: dict[str, tuple[int, ...]] = {
-            "reads": (self.reads, c.padded_k),
-            "parts": (self.rank * self.reads, c.warps // c.quad, self.slots * self.lanes, c.quad),
-            "numbers": (1, len(self.spec.program.definitions) + 1),
+            "reads": (self.T * self.reads, c.padded_k),
+            "parts": (self.values, c.warps // c.quad, self.slots * self.lanes, c.quad),
+            "numbers": (self.T, len(self.spec.program.definitions) + 1),
             "ring_rights": (self.most_records * self.rank, c.padded_k),
             "ring_lefts": (self.slots * self.lanes * self.rank, self.schedule.block_v + 4),
             "decay": (1, c.padded_k),
         }
+        if self.T > 1:
+            made["scores"] = (self.slots * self.lanes + self.T, self.score_stride)
+            made["window"] = (self.values * (self.T - 1) // 2, c.warps)
         if self.schedule.stage:
             made["tile"] = (self.state * self.schedule.threads,)
         if self.spec.scaled:
@@ -582,6 +586,9 @@ class Geometry:
         needed = (32 + 1.25 * self.state) if self.schedule.stage else (16 + 1.75 * self.state)
         needed += c.depth * (c.wide * self.record_words + self.rank)
         needed += 1.5 * (self.slots * self.rank - 1) * self.rows + 4 * (self.reads + self.rank - 3)
+        if self.T > 1:  # scores of a slice's records, vectors of tokens
+            own = Channels(self.spec, self.schedule, True).columns
+            needed += max(0, c.depth * self.values - 32) + max(0, 5 * own * self.T - 20)
         needed += (self.rows + self.columns) * self.spec.scaled + 24 * self.spec.stochastic
         needed += 12 * (self.spec.state == "float8_e4m3fn")
         if self.sweeps > 1:

@@ -133,6 +133,7 @@ DECODE_MMA = spec_of("decode", K=64, kv_only=6)
 VERIFY_MMA = spec_of("verify", K=64, window=4, buffer=3, kv_only=6)
 #: Walked channel by channel: a record's fields over K known early, or with sums that come late.
 DECODE_KDA = spec_of("decode", "kda", K=64, buffer=16)
+VERIFY_KDA = spec_of("verify", "kda", K=64, buffer=16, window=4)
 MMA = {
     DECODE_MMA: GpuSchedule(16, 16, 64, 1, 1),
     VERIFY_MMA: GpuSchedule(32, 16, 64, 1, 1),
@@ -182,6 +183,9 @@ QUICK = [
     spec_of("publish", K=16, V=192, state="float8_e4m3fn", kv_only=5, ratio=1),
     spec_of("verify", K=100, V=16, window=16, buffer=2, ratio=3, state="bfloat16"),  # replayed; one value an access
     DECODE_KDA,
+    VERIFY_KDA,
+    spec_of("verify", "rwkv7", K=36, V=48, ratio=1, buffer=9, kv_only=12, layout="KV", records="hilo"),
+    spec_of("verify", "constant_decays", K=24, V=40, ratio=1, buffer=18, window=2, state="int8"),
     spec_of("decode", "kda", K=80, V=96, ratio=3, buffer=64),
     spec_of("decode", "rwkv7", K=36, ratio=1, buffer=9, kv_only=12, layout="KV", records="hilo"),
     spec_of("verify", "rwkv7", K=32, V=24, window=9, ratio=1, io="float32", buffer=20),
@@ -285,9 +289,9 @@ def test_decay_of_zero_forgets_everything(emulated: Any, monkeypatch: pytest.Mon
         return drawn
 
     monkeypatch.setattr(Stream, "_draw", with_infinite_gates)
-    for spec in (DECODE, VERIFY, VERIFY_MMA, FLUSH, DECODE_KDA):
+    for spec in (DECODE, VERIFY, VERIFY_MMA, FLUSH, DECODE_KDA, VERIFY_KDA):
         case = case_of(spec)
-        decays = case.before["record_log_decay_key" if spec is DECODE_KDA else "record_log_decay"]
+        decays = case.before["record_log_decay_key" if spec in (DECODE_KDA, VERIFY_KDA) else "record_log_decay"]
         assert bool(decays.isneginf().any())
         given = case.tensors()
         emulated(spec)(*arguments_of(spec, given))
@@ -386,14 +390,14 @@ def test_lengths_out_of_range_count_as_nothing(emulated: Any) -> None:
         assert same_bits(given["state"][slot], case.before["state"][slot])
 
 
-@pytest.mark.parametrize("spec", [VERIFY, VERIFY_MMA], ids=name_of)
+@pytest.mark.parametrize("spec", [VERIFY, VERIFY_MMA, VERIFY_KDA], ids=name_of)
 def test_tokens_past_the_length_may_be_anything(spec: KernelSpec, emulated: Any) -> None:
     """What lies beyond a short window in its tile must not leak into it: NaN there, the same bits as without."""
     case = case_of(spec)
     clean, poisoned = case.tensors(), case.tensors()
     lengths = clean["lengths"].tolist()
     assert min(lengths) < spec.window
-    for a in RECURRENCES["gated_delta_rule"].arguments:
+    for a in RECURRENCES[case.spec.recurrence.name].arguments:
         for b, length in enumerate(lengths if not a.parameter else ()):
             poisoned[a.name][b, length:] = torch.nan
     for given in (clean, poisoned):
