@@ -52,6 +52,11 @@ class Schedule(abc.ABC):
         """The candidate that serves where nothing is tuned."""
 
     @classmethod
+    def suggested(cls, spec: KernelSpec, target: TargetLike) -> list[Self]:
+        """Legal ones worth a try before others."""
+        return []
+
+    @classmethod
     @abc.abstractmethod
     def space(cls) -> dict[str, Any]:
         """What :func:`space_hash` covers: a change of these values makes old tuning choices void."""
@@ -103,11 +108,6 @@ class CpuSchedule(Schedule):
             return cls()
         rows = 8 if spec.layout == "VK" else 1
         return max(cls.legal(spec, target), key=lambda s: (s.lanes, s.splits == 1, -abs(s.rows - rows), s.ahead))
-
-    @classmethod
-    def suggested(cls, spec: KernelSpec, target: TargetLike) -> list[Self]:
-        """Legal ones worth a try before others."""
-        return []
 
     @classmethod
     def space(cls) -> dict[str, Any]:

@@ -38,6 +38,7 @@ FAST = {
         (64, 16, 256, 3, 0, 1),
         (64, 16, 128, 3, 0, 1),
         (32, 16, 128, 5, 0, 1),
+        (64, 32, 256, 3, 0, 1),
     ),
     "registers": (
         (64, 16, 128, 3, 0, 0),
@@ -322,7 +323,8 @@ class Geometry:
     @property
     def batch(self) -> int:
         """Records whose right vectors a group loads at a time."""
-        return max(1, min(2, ceil_div(self.most_records, self.groups)))
+        most = 4 if self.history > 16 else 2  # more would hold registers that few records need
+        return max(1, min(most, ceil_div(self.most_records, self.groups)))
 
     @property
     def by_channel(self) -> bool:
