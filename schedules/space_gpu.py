@@ -323,7 +323,8 @@ class Geometry:
     @property
     def batch(self) -> int:
         """Records whose right vectors a group loads at a time."""
-        most = 4 if self.history > 16 else 2  # more would hold registers that few records need
+        few = self.T == self.rank == 1 and self.columns <= 8  # registers for records
+        most = 4 if self.history > 16 and few else 2
         return max(1, min(most, ceil_div(self.most_records, self.groups)))
 
     @property
