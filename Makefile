@@ -40,7 +40,7 @@ pytest: $(VENV)/.dev $(VENV)/.nvcc
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not slow" $(ARGS)
 
 stale: $(VENV)/.dev $(VENV)/.nvcc
-	$(BIN)/kvbuffer-codegen check --stale
+	$(BIN)/kvbuffer-codegen check --stale --compile 24
 
 # --- set-up: one stamp each, made again when what it was made from changes
 
