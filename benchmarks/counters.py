@@ -39,7 +39,16 @@ from typing import Any
 
 import h200
 
-FIVE = "decode:float32,decode:float16,verify:float32:T4,verify:float32:T8,step:float32"
+FIVE = ",".join(
+    f"{kernel}:L16:exact"
+    for kernel in (
+        "decode:float32:gated_delta_rule",
+        "verify:float32:gated_delta_rule:T4",
+        "verify:float32:gated_delta_rule:T8",
+        "decode:float16:gated_delta_rule",
+        "decode:float32:kda",
+    )
+)
 SECTIONS = (
     "SpeedOfLight",
     "LaunchStats",
@@ -262,12 +271,15 @@ def hot_text(title: str, lines: list[Line], most: int = HOT_LINES) -> str:
 
 
 def chosen(folders: Sequence[Path], choices: Sequence[str]) -> list[tuple[str, Path]]:
-    """(choice, folder) of every artifact that a choice means, in the order of the choices. Raises ValueError where one
-    means none."""
+    """(choice, folder) of every kernel that a choice means, in the order of the choices; of a kernel with several
+    schedules the artifact that was timed with the most rows. Raises ValueError where one means none."""
     manifests = {folder: json.loads((folder / "manifest.json").read_text()) for folder in folders}
     found: list[tuple[str, Path]] = []
     for choice in choices:
         matching = [folder for folder, manifest in manifests.items() if means(choice, manifest, folder.name)]
+        if not any(choice in folder.name for folder in matching):
+            by_size = sorted(matching, key=lambda folder: most_rows(manifests[folder]))
+            matching = sorted({manifests[folder]["name"]: folder for folder in by_size}.values())
         if not matching:
             raise ValueError(f"{choice}: no artifact is that")
         taken = [folder for _, folder in found]
@@ -275,6 +287,10 @@ def chosen(folders: Sequence[Path], choices: Sequence[str]) -> list[tuple[str, P
             if folder not in taken:
                 found.append((choice if len(matching) == 1 else f"{choice} {folder.name[-8:]}", folder))
     return found
+
+
+def most_rows(manifest: dict[str, Any]) -> int:
+    return max((e["result"].get("rows", 0) for e in manifest["evidence"] if e["kind"] == "timing"), default=0)
 
 
 def means(choice: str, manifest: dict[str, Any], name: str) -> bool:

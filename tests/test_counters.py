@@ -133,7 +133,7 @@ def rows(out: Path) -> list[list[tuple[int, float]]]:
 
 def test_a_run(ncu: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
-    asked = ["--kernels", "decode:float32", "--ncu", str(ncu), "--source", "--out", str(out)]
+    asked = ["--kernels", "decode:float32:gated_delta_rule:L16", "--ncu", str(ncu), "--source", "--out", str(out)]
     assert counters.main(asked) == 0
     assert rows(out) == [[(8, 11), (128, 85)]]
     assert {path.name for path in out.iterdir()} == {"counters.json", "counters.txt", "hot.txt", "raw.tar.gz"}
@@ -143,14 +143,22 @@ def test_a_run(ncu: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert counters.main(["--show", str(out / "counters.json"), "--into", str(document)]) == 0
     assert document.read_text().startswith("# P\n\n| kernel | B |")
     assert document.read_text().endswith(" |\n\nAfter.\n")
-    assert "| decode:float32 | 8 | 11.0 | ? | 8.1 / ? / 1.0 |" in document.read_text()
+    assert "| decode:float32:gated_delta_rule:L16 | 8 | 11.0 | ? | 8.1 / ? / 1.0 |" in document.read_text()
     assert "| step |" not in document.read_text()
     with pytest.raises(ValueError, match="no table"):
         counters.with_table("nothing", "")
 
 
 def test_kernels_share_a_run_and_one_that_crashed_gets_its_own(ncu: Path, tmp_path: Path) -> None:
-    both = ["--kernels", "decode:float32,step:float32", "--ncu", str(ncu), "--source", "--out", str(tmp_path / "out")]
+    both = [
+        "--kernels",
+        "decode:float32:gated_delta_rule:L16,step:float32:gated_delta_rule:L16",
+        "--ncu",
+        str(ncu),
+        "--source",
+        "--out",
+        str(tmp_path / "out"),
+    ]
     doubled = RAW + "".join(line + "\n" for line in RAW.splitlines()[3:])
     (tmp_path / "raw.csv").write_text(doubled)
     (tmp_path / "source.csv").write_text(SOURCE + SOURCE)
@@ -164,7 +172,7 @@ def test_kernels_share_a_run_and_one_that_crashed_gets_its_own(ncu: Path, tmp_pa
 
 
 def test_what_goes_wrong_is_said(ncu: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["--kernels", "decode:float32", "--out", str(tmp_path / "out"), "--ncu"]
+    asked = ["--kernels", "decode:float32:gated_delta_rule:L16", "--out", str(tmp_path / "out"), "--ncu"]
     (tmp_path / "raw.csv").write_text("==ERROR== nothing")
     assert counters.main([*asked, str(ncu)]) == 1
     assert "2 batch sizes called, 0 launches" in capsys.readouterr().out
