@@ -21,7 +21,7 @@ from kvbuffer_codegen.autotune.logs import Log, read_log
 from kvbuffer_codegen.cli.main import main
 from kvbuffer_codegen.report import plots, series
 from kvbuffer_codegen.report.figures import MEASURED, MODEL, Curve, Figure, Grid, Panel
-from kvbuffer_codegen.report.timings import Timing, log_files, read_timings, timings
+from kvbuffer_codegen.report.timings import log_files, read_timings, timings
 
 LOGS = Path(__file__).parent.parent / "tuning_logs"
 #: Of Qwen3-Next's layer.
@@ -201,12 +201,10 @@ def test_shares_of_each_kernel_and_bucket() -> None:
     assert isinstance(shares, Grid)
     assert shares.columns == tuple(f"B = {B}\n{32 * B} rows" for B in (1, 4, 8, 32, 128))
     by_name = dict(zip(shares.rows, shares.values, strict=True))
-    last: Timing = next(
-        t
-        for t in timings(H200)
-        if (t.form, t.rows, t.key["state"], t.key["buffer"]) == ("step", 128, "float32", 16) and not t.kv_only
-    )
-    assert by_name["step: float32"][-1] == pytest.approx(last.share)
+    of_all_lengths = [
+        t.share for t in timings(H200) if (t.form, t.rows, t.key["state"]) == ("step", 128, "float32") and not t.kv_only
+    ]
+    assert by_name["step: float32"][-1] == pytest.approx(max(of_all_lengths))
     assert all(value is None or 0 < value < 1.05 for row in shares.values for value in row)
 
 

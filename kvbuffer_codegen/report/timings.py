@@ -126,13 +126,17 @@ def timings(lines: Iterable[Line]) -> list[Timing]:
     """One timing for each device, key, size and context: of its last run the schedule that was chosen, or where the
     run came to no choice the fastest that was timed to the end."""
     grouped: dict[tuple[Any, ...], dict[str, list[Line]]] = {}
+    reads: dict[tuple[str, str], float] = {}  # of a run, the fastest: a small one waits more than it reads
     for line in lines:
+        if line["kind"] == "trial" and line.get("read"):
+            run = line["device"], line["run"]
+            reads[run] = max(reads.get(run, 0.0), statistics.median(line["read"]))
         if line["rows"] is None or (line["kind"] == "trial" and not _counts(line)):
             continue
         key = tuple(sorted(line["key"].items()))
         size = (line["device"], key, line["H"], line["rows"], line.get("context"))
         grouped.setdefault(size, {}).setdefault(line["run"], []).append(line)
-    found = [_timing(lines_of[run]) for lines_of in grouped.values() for run in [_last_timed(lines_of)] if run]
+    found = [_timing(lines_of[run], reads) for lines_of in grouped.values() for run in [_last_timed(lines_of)] if run]
     return sorted(found, key=lambda t: (t.layer.title, list(FORMS).index(t.form), str(t.key), t.rows, t.context or 0))
 
 
@@ -144,7 +148,7 @@ def _last_timed(runs: Mapping[str, Sequence[Line]]) -> str:
     return max((run for run, lines in runs.items() if any(x["kind"] == "trial" for x in lines)), default="")
 
 
-def _timing(lines: Sequence[Line]) -> Timing:
+def _timing(lines: Sequence[Line], reads: Mapping[tuple[str, str], float]) -> Timing:
     trials = [x for x in lines if x["kind"] == "trial"]
     last = max(t["attempt"] for t in trials)
     chosen = {trial_text(x) for x in lines if x["kind"] == "choice"}
@@ -163,7 +167,7 @@ def _timing(lines: Sequence[Line]) -> Timing:
         key["io"],
         key["layout"],
     )
-    read = statistics.median(best["read"]) if best["read"] else 0.0
+    read = reads.get((best["device"], best["run"]), 0.0) if best["read"] else 0.0
     context = best.get("context")
     return Timing(
         layer,
