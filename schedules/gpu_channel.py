@@ -46,10 +46,13 @@ from kvbuffer_codegen.schedules.gpu_tile import (
 )
 from kvbuffer_codegen.schedules.gpu_token import (
     Token,
+    appends,
     compute_numbers,
     load_token,
+    recall_numbers,
     scalar_leaf,
     share_numbers,
+    shared_number,
     token_fields,
     token_registers,
 )
@@ -263,6 +266,20 @@ def stage_carried(cell: Cell, ring: Ring) -> None:
 
 
 @T.macro
+def share_scores(cell: ChannelCell, values: Any, count: int, each: int) -> None:
+    """This warp's part of ``each`` scores a record, in ``values[count]`` over the slice's records, to shared memory."""
+    g = cell.geo
+    sum_lanes(cell, values, count)
+    share = max(1, count // g.across)
+    for q in T.unroll(share):
+        lane = cell.thread % g.across
+        index = lane * share + q if count > g.across else lane // (g.across // count)
+        j = record_number(cell, index // each)
+        if tvm.tirx.all(index < g.depth * each, index // each < each_slice(cell), j < cell.count):
+            cell.shared["parts"][index % each, cell.warp // g.quad, j, cell.warp % g.quad] = values[q]
+
+
+@T.macro
 def score_walk(cell: ChannelCell, walk: Walk, reads: Any) -> None:
     """This warp's part of every record's scores; ``reads[vectors * wide]``."""
     g = cell.geo
@@ -280,14 +297,7 @@ def score_walk(cell: ChannelCell, walk: Walk, reads: Any) -> None:
                     for c in T.unroll(g.columns):
                         at = d * each + r * g.reads + i
                         values[at] = values[at] + right[c] * reads[i * g.columns + c]
-    sum_lanes(cell, values, count)
-    share = max(1, count // g.across)
-    for q in T.unroll(share):
-        lane = cell.thread % g.across
-        index = lane * share + q if count > g.across else lane // (g.across // count)
-        j = record_number(cell, index // each)
-        if tvm.tirx.all(index < g.depth * each, index // each < each_slice(cell), j < cell.count):
-            cell.shared["parts"][index % each, cell.warp // g.quad, j, cell.warp % g.quad] = values[q]
+    share_scores(cell, values, count, each)
 
 
 def numbers_of(cell: Cell, values: list[Expr | None]) -> list[Definition]:
@@ -330,21 +340,13 @@ def deal_numbers(cell: Cell, token: Token, t: Any, length: Any) -> None:
 
 
 @T.macro
-def take_numbers(cell: Cell, token: Token, values: list[Expr | None], t: int) -> None:
-    """The numbers that ``values`` are built from, behind the barrier."""
-    for d in numbers_of(cell, values):
-        i = [each.name for each in cell.spec.program.definitions].index(d.name)
-        token.leaves.held[scalar_leaf(token, d.name)][0] = cell.shared["numbers"][t, i]
-
-
-@T.macro
 def compute_early(own: ChannelCell, token: Token, t: int) -> None:
     """Log-decay, read vectors and, of a window's token, right vectors of the lane's own channels, but for the numbers
     that they are multiplied by. Numbers that wait for a sum are in shared memory."""
     g, program = own.geo, own.spec.program
     decay, decayed = ex.leaf("scalar", "log_decay_key", ("K",), "value"), token_decay(own)
     if waits(own, early_values(own)):
-        take_numbers(own, token, early_values(own), t)
+        recall_numbers(own, token, numbers_of(own, early_values(own)), t)
     else:
         for d in numbers_of(own, early_values(own)):
             token.leaves.held[scalar_leaf(token, d.name)][0] = token.leaves.lower(d.expr)
@@ -390,11 +392,6 @@ def append_vectors(cell: ChannelCell, token: Token, fields: list[Field], t: int,
                 value = token.leaves.lower(field.expr, c) if held is None else held
                 values[c] = T.cast(value, target.tensor.dtype)
             store_columns(cell, values, target, access(cell.spec, field.name, g.columns))
-
-
-def appends(cell: Cell, heads: str) -> Any:
-    """Whether this block appends a field: one of those that share it."""
-    return cell.tile == 0 if heads == "value" else tvm.tirx.all(cell.tile == 0, cell.hv % cell.spec.ratio == 0)
 
 
 @T.macro
@@ -484,7 +481,7 @@ def walk_row(cell: Cell, length: Any, folds: Any) -> None:
             share_columns(ch, vector, "reads", i)
     T.sync_threads()
     if len(late_fields(own, True)) > 0:
-        take_numbers(own, token, [f.expr for f in late_fields(own, True)], 0)
+        recall_numbers(own, token, numbers_of(own, [f.expr for f in late_fields(own, True)]), 0)
         append_vectors(own, token, late_fields(own, True), 0, length)
     settle_state(cell, state)
     read[0] = T.Select(folds, 0, cell.count)
@@ -570,14 +567,7 @@ def score_window(cell: ChannelCell, walk: Walk) -> None:
                     at = d * each + r * vectors + v
                     for c in T.unroll(g.columns):
                         values[at] = values[at] + rights[(d * g.rank + r) * g.columns + c] * vector[c]
-    sum_lanes(cell, values, count)
-    share = max(1, count // g.across)
-    for q in T.unroll(share):
-        lane = cell.thread % g.across
-        index = lane * share + q if count > g.across else lane // (g.across // count)
-        j = record_number(cell, index // each)
-        if tvm.tirx.all(index < g.depth * each, index // each < each_slice(cell), j < cell.count):
-            cell.shared["parts"][index % each, cell.warp // g.quad, j, cell.warp % g.quad] = values[q]
+    share_scores(cell, values, count, each)
     for c in T.unroll(g.columns):
         walk.later[c] = power(walk.later[c])
     if cell.part == 0:
@@ -619,8 +609,7 @@ def add_parts(cell: Cell, parts: Channels, n: Any) -> None:
 
 def shared_value(cell: Cell, value: Expr, t: Any) -> Any:
     """``value``, of numbers of token ``t``."""
-    names = [d.name for d in cell.spec.program.definitions]
-    return lower(value, lambda node: cell.shared["numbers"][t, names.index(node.value)], cell.spec)
+    return lower(value, lambda node: shared_number(cell, node.value, t), cell.spec)
 
 
 @T.macro
@@ -667,7 +656,7 @@ def walk_tokens(cell: Cell, length: Any, folds: Any) -> None:
     T.sync_threads()
     if len(late_fields(own, True)) > 0:
         for t in list(range(g.T)):
-            take_numbers(own, tokens[t], [f.expr for f in late_fields(own, True)], t)
+            recall_numbers(own, tokens[t], numbers_of(own, [f.expr for f in late_fields(own, True)]), t)
             append_vectors(own, tokens[t], late_fields(own, True), t, length)
     read[0] = T.Select(folds, 0, cell.count)
     add_parts(cell, ch.geo, read[0])

@@ -172,15 +172,18 @@ def compute_vectors(cell: Cell, token: Token) -> None:
             token.decay[c] = existing(cell, c, token.leaves.lower(program.log_decay_key, c))
 
 
+def appends(cell: Cell, heads: str) -> Any:
+    """Whether this block appends a field: one of those that share it."""
+    return cell.tile == 0 if heads == "value" else tvm.tirx.all(cell.tile == 0, cell.hv % cell.spec.ratio == 0)
+
+
 @T.macro
 def append_token(cell: Cell, token: Token, t: Any) -> None:
     """Fields over K and numbers of token ``t``, by one group of one block of those that share them."""
     g = cell.geo
     for field in token_fields(cell):
         target = cell.record(field.name, cell.count + t)
-        mine = (
-            cell.tile == 0 if field.heads == "value" else tvm.tirx.all(cell.tile == 0, cell.hv % cell.spec.ratio == 0)
-        )
+        mine = appends(cell, field.heads)
         if mine:
             if field.axis == "K":
                 values = T.alloc_local((g.columns,), target.tensor.dtype)
@@ -210,8 +213,7 @@ def deal_token(cell: Cell, token: Token) -> None:
 def append_dealt(cell: Cell, token: Token) -> None:
     """The record of a token that was dealt, after the barrier."""
     if cell.group == 0:
-        for d in cell.spec.program.definitions:
-            token.leaves.held[scalar_leaf(token, d.name)][0] = number_of(cell, token, d.name, 0)
+        recall_numbers(cell, token, cell.spec.program.definitions, 0)
         append_token(cell, token, 0)
 
 
@@ -284,7 +286,19 @@ def number_of(cell: Cell, token: Token, name: str, t: Any) -> Any:
     """Definition ``name`` of token ``t``, on any lane."""
     if cell.geo.resident and not cell.geo.dealt:
         return token.leaves.held[scalar_leaf(token, name)][0]
+    return shared_number(cell, name, t)
+
+
+def shared_number(cell: Cell, name: str, t: Any) -> Any:
+    """Definition ``name`` of token ``t``, where :func:`share_numbers` left it."""
     return cell.shared["numbers"][t, [d.name for d in cell.spec.program.definitions].index(name)]
+
+
+@T.macro
+def recall_numbers(cell: Cell, token: Token, definitions: Sequence[Definition], t: Any) -> None:
+    """Shared definitions of token ``t`` back to registers."""
+    for d in definitions:
+        token.leaves.held[scalar_leaf(token, d.name)][0] = shared_number(cell, d.name, t)
 
 
 @T.macro

@@ -1,9 +1,9 @@
-"""Lowering passes for CUDA kernels. :func:`narrow_indices`: of 64-bit addresses, what lies inside one row is worked out
-in 32 bits. :func:`order_parameters`: what is needed first comes first.
+"""Lowering passes for CUDA kernels. :func:`narrow_indices`: of 64-bit addresses, what lies inside one slot or
+batch is worked out in 32 bits. :func:`order_parameters`: what is needed first comes first.
 
 Indices arrive as sums of products with 64-bit strides, some hundred instructions a thread. The runtime refuses tensors
-whose rows do not fit 32 bits (:func:`kvbuffer_codegen.ir.signature.inner_axes`), so that only the products with the
-strides of a batch row, a slot or a layer need 64.
+whose slots or batches do not fit 32 bits (:func:`kvbuffer_codegen.ir.signature.inner_axes`), so that only the products
+with the strides of a slot, a ring or a layer need 64.
 """
 
 from __future__ import annotations
