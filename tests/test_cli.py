@@ -314,6 +314,10 @@ def test_check_sees_a_damaged_binary_and_an_artifact_that_is_gone(
 def test_stale(kernels: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_json(capsys, "check", "--stale", "--path", str(kernels))["passed"] == 3
     assert run_json(capsys, "check", "--stale", "--compile", "1", "--path", str(kernels))["passed"] == 3
+    shares = [run_json(capsys, "check", "--stale", "--part", f"{i},2", "--path", str(kernels)) for i in (1, 2)]
+    assert [share["passed"] for share in shares] == [2, 1]
+    assert len({a["where"] for share in shares for a in share["artifacts"]}) == 3
+    assert main(["check", "--stale", "--part", "3,2", "--path", str(kernels)]) == 2
     artifact = read_artifact(next(kernels.rglob("*_decode_*/manifest.json")).parent)
     source = next(name for name in artifact.files if name.endswith(".cpp"))
     edited = {**artifact.files, source: artifact.files[source] + b"// edited\n"}

@@ -16,9 +16,11 @@ from kvbuffer_codegen.cli.check_portable import check_portable
 from kvbuffer_codegen.cli.common import (
     DONE,
     FAILED,
+    CommandError,
     add_folder_arguments,
     folders_of,
     one_line,
+    pair,
     positive,
     print_json,
     print_table,
@@ -41,6 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--compile", type=positive, metavar="N", help="with --stale: compile only N of them again (default: all)"
     )
+    parser.add_argument(
+        "--part", type=pair, metavar="I,N", help="with --stale: the I-th of N shares of them, for N processes at once"
+    )
     parser.add_argument("--junit", type=Path, metavar="FILE", help="also write the results as JUnit XML")
     covering.add_check_arguments(parser)
 
@@ -53,12 +58,16 @@ def run(args: argparse.Namespace) -> int:
     mine = recurrence_of(args.recurrence) if args.recurrence else None
     if mine:
         found = [folder for folder in found if _is_of(folder, mine.name)]
+    part, parts = args.part or (1, 1)
+    if not 1 <= part <= parts:
+        raise CommandError(f"--part {part},{parts}; accepted: I,N with I from 1 to N")
+    found = found[part - 1 :: parts]
     with progress(args.json) as report:
         if args.stale:
             verdicts += _stale(found, mine, report, args.compile)
         else:
             verdicts += _against_the_oracle(found, args.recurrence or "", report)
-    verdicts += [] if mine else check_portable(folders, args.stale)
+    verdicts += [] if mine or part > 1 else check_portable(folders, args.stale)
     counts = {status: sum(v.status == status for v in verdicts) for status in (PASSED, WRONG, SKIPPED)}
     if args.junit:
         write_junit(args.junit, verdicts)
