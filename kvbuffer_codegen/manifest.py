@@ -275,7 +275,8 @@ _MANIFEST = _object(
                 "arguments": _list(
                     _either(lambda value: isinstance(value, dict) and "pointer" in value, _POINTER, _INTEGER), 0, 256
                 ),
-            }
+            },
+            {"overlap": _true},
         ),
         "schedule": _ANYTHING,
         "schedule_space": _STRING,

@@ -23,6 +23,7 @@ from kvbuffer_codegen.artifact import cpu_device, read_artifact
 from kvbuffer_codegen.compiler import toolchain
 from kvbuffer_codegen.compiler.build import build, emit, levels
 from kvbuffer_codegen.compiler.cpu_source import PROLOGUE
+from kvbuffer_codegen.compiler.cubin import waits_first
 from kvbuffer_codegen.compiler.lower import Lowered, LoweringError, _repair_bfloat16, device_ir, expression, lower
 from kvbuffer_codegen.compiler.toolchain import (
     CompileError,
@@ -234,6 +235,18 @@ def test_cubin(cuda: Target):
     assert binary.resources["spill_bytes"] == 0
     assert 0 < binary.resources["registers"] < 255
     assert compiler.flags[-1] == f"-arch={cuda.arch}"
+    assert lowered.overlap == waits_first(binary.data) == (cuda.name != "sm_80")
+
+
+def test_an_access_in_front_of_the_wait_is_refused():
+    """Nothing keeps a compiler from moving a load through a restricted pointer there."""
+    cuda = target("sm_90a")
+    source = lower(cuda_program("float32"), cuda, name="kvb_small").source
+    wait = "cudaGridDependencySynchronize();"
+    body, loaded = source.index(wait), "out[0] = x[0]; "
+    assert source.count(wait) == 1
+    with pytest.raises(CompileError, match="moved an access of memory in front of the wait"):
+        compile_source(source[:body] + loaded + source[body:], find_compiler(cuda))
 
 
 def decode(**changes: Any) -> KernelSpec:

@@ -74,9 +74,24 @@ class Config(ctypes.Structure):
     _fields_ = cuda_driver.LaunchConfig._fields_
 
 
-def cuda_artifact(tmp_path: Path, spec: KernelSpec, shared: int = 0) -> Artifact:
+def cuda_artifact(tmp_path: Path, spec: KernelSpec, shared: int = 0, overlap: bool = False) -> Artifact:
     manifest = manifest_of(spec, "cuda", shared)
+    manifest["launch"] |= {"overlap": True} if overlap else {}
     return read_artifact(write_artifact(tmp_path / "kernel", manifest, {"kernel.cubin": b"cubin"}))
+
+
+def test_overlapped_launch(mocked: ctypes.CDLL, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The launch record holds one attribute: that the kernel may be started while the one before it ends."""
+    monkeypatch.setattr("kvbuffer_codegen.runtime.ctypes_launcher.current_stream", lambda index: 0)
+    table = stream_of(0, launcher.exchange_api())
+    monkeypatch.setattr(launcher, "exchange_api", lambda: ctypes.addressof(table))
+    spec = spec_of()
+    for overlap in (True, False):
+        kernel = load_artifact(cuda_artifact(tmp_path, spec, overlap=overlap), "cuda:0", kind)
+        kernel(*arguments_of(spec).values())
+        assert Config.in_dll(mocked, "config").attribute_count == overlap
+        attribute = (ctypes.c_int * 3).in_dll(mocked, "attribute")
+        assert list(attribute) == ([6, 0, 1] if overlap else [0, 0, 0])  # cuda.h: ..._PROGRAMMATIC_STREAM_SERIALIZATION
 
 
 @pytest.mark.parametrize("shared", [1024, 100_000])

@@ -39,7 +39,7 @@ MOCK_CUDA = """
 typedef struct { unsigned grid[3], block[3], shared; void* stream; void* attributes; unsigned count; } Config;
 uint64_t recorded[256];
 Config config;
-int slots, calls, answer, version = 13000, major = 9, minor = 0, shared_limit;
+int attribute[3], slots, calls, answer, version = 13000, major = 9, minor = 0, shared_limit;
 void* current;
 void* launched_in;
 void* launched;
@@ -63,6 +63,8 @@ int cuKernelSetAttribute(int a, int v, void* k, int d) { shared_limit = a == 8 ?
 int cuKernelGetFunction(void** f, void* k) { ++functions; *f = (void*)0x4000; return current ? 0 : 201; }
 int cuLaunchKernelEx(const Config* c, void* f, void** arguments, void** extra) {
   ++calls; config = *c; launched = f; launched_in = current;
+  memset(attribute, 0, sizeof attribute);
+  if (c->count) memcpy(attribute, c->attributes, sizeof attribute);
   for (int i = 0; i < slots; ++i) memcpy(&recorded[i], arguments[i], 8);
   return answer;
 }

@@ -140,6 +140,7 @@ def manifest(
             "block": list(lowered.block),
             "shared": lowered.shared,
             "arguments": list(lowered.arguments),
+            **({"overlap": True} if lowered.overlap else {}),
         },
         "schedule": schedule.to_dict(),
         "schedule_space": space.space_hash(),

@@ -14,6 +14,7 @@ from tilelang.engine.lower import device_codegen_without_compile, lower_to_host_
 
 from kvbuffer_codegen.compiler.cpu_source import cpu_source
 from kvbuffer_codegen.compiler.narrow import narrow_indices, order_parameters
+from kvbuffer_codegen.compiler.overlap import overlapped
 from kvbuffer_codegen.schedules.targets import Target
 
 tirx, post_order_visit = tvm.tirx, tvm.tirx.stmt_functor.post_order_visit
@@ -62,6 +63,7 @@ class Lowered:
     grid       extents along x, y, z, integers or expressions over run-time sizes; on a CPU (cells, 1, 1)
     block      threads of a block along x, y, z
     shared     bytes of dynamic shared memory
+    overlap    whether it may be started while the kernel before it finishes
     arguments  what the device function takes, in order: {"pointer": tensor}, or {"integer": expression, "dtype": of
                "int32" "int64" "float32"}
     """
@@ -72,6 +74,7 @@ class Lowered:
     block: tuple[int, int, int]
     shared: int
     arguments: tuple[dict[str, str], ...]
+    overlap: bool = False
 
 
 @dataclass(frozen=True)
@@ -123,6 +126,7 @@ def lower(
         block=(int(extents["threadIdx.x"]), int(extents.get("threadIdx.y", 1)), int(extents.get("threadIdx.z", 1))),
         shared=shared,
         arguments=arguments,
+        overlap=target.overlaps,
     )
 
 
@@ -196,6 +200,9 @@ def _device(
     if rank is not None:
         order = sorted(range(len(passed)), key=lambda i: rank(str(device.params[i].name)))
         device, passed = order_parameters(device, order), tuple(passed[i] for i in order)
+        module = tvm.IRModule({variable: device})
+    if target.overlaps:
+        device = overlapped(device)
         module = tvm.IRModule({variable: device})
     return _Device(module, variable.name_hint, device, passed, attrs, context)
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
+from kvbuffer_codegen.compiler.cubin import waits_first
 from kvbuffer_codegen.schedules.targets import Target
 
 #: Not -ffast-math: a log-decay of -infinity is legal, and a sum must not be reordered behind the schedule's back.
@@ -76,6 +77,9 @@ def compile_source(source: str, compiler: Compiler) -> Binary:
         data, _ = _run(compiler, source, "kernel.cpp", "kernel.so", ("-lm",))
         return Binary(data)
     data, log = _run(compiler, source, "kernel.cu", "kernel.cubin", _tilelang_includes())
+    if "cudaGridDependencySynchronize()" in source and not waits_first(data):
+        moved = "moved an access of memory in front of the wait for the kernel before"
+        raise CompileError(f"{compiler.name} {compiler.version} {moved}")
     return Binary(data, ptxas_resources(log))
 
 

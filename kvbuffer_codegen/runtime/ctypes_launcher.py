@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from kvbuffer_codegen.runtime.cpu_module import CpuModule
-from kvbuffer_codegen.runtime.cuda_driver import CudaModule, LaunchConfig
+from kvbuffer_codegen.runtime.cuda_driver import OVERLAP, CudaModule, LaunchConfig
 from kvbuffer_codegen.runtime.plan import Launch, Plan, Tensor
 
 _MOST_KEPT = 512
@@ -77,7 +77,10 @@ class CtypesLauncher:
         self, module: CudaModule, launch: Launch, slots: ctypes.Array[c_uint64], index: int, context: int, function: int
     ) -> int:
         lib = module.driver.lib
-        config = LaunchConfig((*launch.grid,), (*launch.block,), self.plan.shared, current_stream(index), None, 0)
+        attributes = ctypes.addressof(OVERLAP) if self.plan.overlap else None
+        config = LaunchConfig(
+            (*launch.grid,), (*launch.block,), self.plan.shared, current_stream(index), attributes, self.plan.overlap
+        )
         base = ctypes.addressof(slots)
         pointers = (c_void_p * len(slots))(*(base + 8 * i for i in range(len(slots))))
         before = c_void_p()

@@ -15,6 +15,16 @@ _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _CAPABILITY = (75, 76)  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
 
 
+class LaunchAttribute(ctypes.Structure):
+    """cuda.h: CUlaunchAttribute, with the one value that is used."""
+
+    _fields_ = (("id", c_int), ("unused", c_int), ("value", c_int * 16))
+
+
+#: CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION: start while the kernel before it finishes.
+OVERLAP = LaunchAttribute(6, 0, (1,))
+
+
 class LaunchConfig(ctypes.Structure):
     """cuda.h: CUlaunchConfig."""
 

@@ -65,7 +65,13 @@ struct Slot {
   Program value;
 };
 
-// The driver's launch record (cuda.h: CUlaunchConfig).
+// The driver's launch records (cuda.h: CUlaunchAttribute, CUlaunchConfig).
+struct LaunchAttribute {
+  int id, unused;
+  int value[16];
+};
+constexpr int kOverlap = 6;  // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+
 struct LaunchConfig {
   unsigned grid[3], block[3], shared;
   void* stream;
@@ -88,7 +94,7 @@ struct Prepared {
 };
 
 struct Kernel {
-  int64_t device_type, symbols, batch, shared, grid_limits[3];
+  int64_t device_type, symbols, batch, shared, overlap, grid_limits[3];
   std::vector<Argument> arguments;
   std::vector<Program> constraints;
   Program grid[3], block[3];
@@ -132,6 +138,7 @@ bool Read(Reader& in, Kernel& k) {
   int64_t last = k.symbols - 1;
   k.batch = in.next(-1, last);
   k.shared = in.next(0, 1 << 20);
+  k.overlap = in.next(0, 1);
   for (int64_t& limit : k.grid_limits) limit = in.next();
   k.arguments.resize(in.next(0, kMaxArguments));
   for (Argument& a : k.arguments) {
@@ -357,6 +364,9 @@ int LaunchCuda(const Kernel& k, const Prepared& on, void* stream, const int64_t*
   for (int i = 0; i < 3; ++i) config.grid[i] = grid[i], config.block[i] = block[i];
   config.shared = k.shared;
   config.stream = stream;
+  LaunchAttribute overlap{kOverlap, 0, {1}};
+  config.attributes = k.overlap ? &overlap : nullptr;
+  config.attribute_count = k.overlap;
   void *pointers[kMaxSlots], *before = nullptr;
   for (size_t i = 0; i < k.slots.size(); ++i) pointers[i] = &slots[i];
   // The default stream belongs to the current context, which may be another device's or, on a fresh thread, none.

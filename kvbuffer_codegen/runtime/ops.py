@@ -28,24 +28,24 @@ SCHEMAS = {
     "commit_path": f"(str kernel, Tensor(a!) cursors, Tensor slots, {_PATH}, {_CURSORS}) -> ()",
 }
 
-_kernels: dict[str, Callable[..., None]] = {}
+
+class _Kernels(dict[str, Callable[..., None]]):
+    """By name; a missing one is a ``KeyError`` that says what to do."""
+
+    def __missing__(self, name: str) -> Callable[..., None]:
+        raise KeyError(
+            f"kernel {name!r} is not loaded in this process; a compiled graph needs the pool or load_kernel call that "
+            "loads it to run first"
+        )
+
+
+_kernels = _Kernels()
 
 
 def register(name: str, kernel: Callable[..., None]) -> str:
     """Make ``kernel`` callable through the operators as ``name``, which is returned."""
     _kernels[name] = kernel
     return name
-
-
-def kernel(name: str) -> Callable[..., None]:
-    """The kernel registered as ``name``. Raises ``KeyError`` with what to do."""
-    try:
-        return _kernels[name]
-    except KeyError:
-        raise KeyError(
-            f"kernel {name!r} is not loaded in this process; a compiled graph needs the pool or load_kernel call that "
-            "loads it to run first"
-        ) from None
 
 
 def _token(
@@ -58,7 +58,7 @@ def _token(
     inputs: Sequence[Tensor],
     out: Tensor,
 ) -> None:
-    kernel(name)(state, *records, cursors, slots, rings, *inputs, out)
+    _kernels[name](state, *records, cursors, slots, rings, *inputs, out)
 
 
 def _verify(
@@ -74,7 +74,7 @@ def _verify(
     parents: Tensor | None = None,
 ) -> None:
     tree = () if parents is None else (parents,)
-    kernel(name)(state, *records, cursors, slots, rings, lengths, *tree, *inputs, out)
+    _kernels[name](state, *records, cursors, slots, rings, lengths, *tree, *inputs, out)
 
 
 def _flush(
@@ -88,15 +88,15 @@ def _flush(
     dst: Tensor | None = None,
 ) -> None:
     target = () if dst is None else (dst,)
-    kernel(name)(state, *records, cursors, slots, rings, *target, *inputs)
+    _kernels[name](state, *records, cursors, slots, rings, *target, *inputs)
 
 
 def _compact(name: str, records: Sequence[Tensor], *rest: Tensor) -> None:
-    kernel(name)(*records, *rest)
+    _kernels[name](*records, *rest)
 
 
 def _cursors(name: str, *arguments: Any) -> None:
-    kernel(name)(*arguments)
+    _kernels[name](*arguments)
 
 
 def _fake_of(implementation: Callable[..., None]) -> Callable[..., None]:

@@ -24,7 +24,14 @@ class _Packer:
         self.number = {name: i for i, name in enumerate(plan.symbols)}
         position = {argument.name: i for i, argument in enumerate(plan.arguments)}
         device = _DEVICE_TYPES[plan.device_type]
-        self.code = [device, len(plan.symbols), self.number.get("B", -1), plan.shared, *plan.grid_limits]
+        self.code = [
+            device,
+            len(plan.symbols),
+            self.number.get("B", -1),
+            plan.shared,
+            int(plan.overlap),
+            *plan.grid_limits,
+        ]
         self.code.append(len(plan.arguments))
         for argument in plan.arguments:
             if isinstance(argument, Scalar):

@@ -85,6 +85,7 @@ class Plan:
     grid_limits: tuple[int, ...]
     block: tuple[Program, ...]
     shared: int
+    overlap: bool  # started while the kernel before it finishes
     slots: tuple[tuple[str, str | Program], ...]  # ("pointer", argument) or (dtype, program)
 
     @classmethod
@@ -102,6 +103,7 @@ class Plan:
             grid_limits=GRID_LIMITS[manifest["target"]["kind"]],
             block=_three(launch["block"]),
             shared=launch["shared"],
+            overlap=launch.get("overlap", False),
             slots=tuple(
                 ("pointer", a["pointer"]) if "pointer" in a else (a["dtype"], parse(a["integer"]))
                 for a in launch["arguments"]

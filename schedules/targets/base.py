@@ -16,6 +16,7 @@ class Target:
     min_toolkit   smallest (major, minor) of the toolkit that knows ``arch``
     shared_limit  bytes of shared memory that one block may use on every device of the family
     vector_bytes  widest access of one lane that pays off
+    overlaps      whether a kernel can be started while the one before it finishes
     """
 
     name: str
@@ -26,3 +27,4 @@ class Target:
     min_toolkit: tuple[int, int] = (0, 0)
     shared_limit: int = 0
     vector_bytes: int = 16
+    overlaps: bool = False

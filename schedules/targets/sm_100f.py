@@ -13,4 +13,5 @@ TARGET = Target(
     min_toolkit=(12, 9),  # the first with family targets
     shared_limit=227 * 1024,
     vector_bytes=32,
+    overlaps=True,
 )

@@ -13,4 +13,5 @@ TARGET = Target(
     min_toolkit=(12, 9),
     shared_limit=99 * 1024,
     vector_bytes=16,
+    overlaps=True,
 )

@@ -12,4 +12,5 @@ TARGET = Target(
     min_driver=12000,
     min_toolkit=(12, 0),
     shared_limit=227 * 1024,
+    overlaps=True,
 )

@@ -165,6 +165,8 @@ template <class... A> void call(void (*kernel)(A...), const uint64_t* slots) { c
 }  // namespace emulator
 
 inline void __syncthreads() { emulator::wait(emulator::AT_BARRIER); }
+inline void cudaGridDependencySynchronize() {}
+inline void cudaTriggerProgrammaticLaunchCompletion() {}
 inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 inline float __fdividef(float a, float b) { return a / b; }
 template <class F> F __shfl_xor_sync(uint, F v, int mask, int = 32) { return emulator::exchange(v, threadIdx.x % 32 ^ mask); }
