@@ -25,6 +25,7 @@ from kvbuffer_codegen.ir.signature import (
 from kvbuffer_codegen.schedules import Program, common
 from kvbuffer_codegen.schedules.gpu_channel import walk_row, walk_tokens
 from kvbuffer_codegen.schedules.gpu_mma import run_window
+from kvbuffer_codegen.schedules.gpu_mma_scaled import run_scaled
 from kvbuffer_codegen.schedules.gpu_replay import replay_row
 from kvbuffer_codegen.schedules.gpu_ring import ring_registers
 from kvbuffer_codegen.schedules.gpu_state import fold_pending, load_state, store_state
@@ -229,7 +230,8 @@ def tokens_of(length: Any, folds: Any) -> Any:
     def run(cell: Cell, target: Cell) -> None:
         g = cell.geo
         by_channel = walk_row if g.T == 1 else walk_tokens
-        run = run_window if g.schedule.mma else replay_row if g.replays else by_channel if g.by_channel else run_row
+        products = run_scaled if g.spec.scaled else run_window
+        run = products if g.schedule.mma else replay_row if g.replays else by_channel if g.by_channel else run_row
         run(cell, length, folds)
 
     return run

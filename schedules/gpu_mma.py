@@ -19,6 +19,7 @@ share of 16: lane 4 g + t has columns 4 t .. 4 t + 3 of a chunk, and of the stat
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from types import SimpleNamespace
 from typing import Any
 
 import tilelang.language as T
@@ -138,9 +139,14 @@ def load_piece(into: Any, at: Any, source: Any, row: Any, column: Any) -> None:
         into[at + e] = source[row, column + e]
 
 
+def read_of(cell: Cell, i: Any) -> Any:
+    """The number of the read vector that column ``i`` of a product has."""
+    return i if cell.geo.spread == 1 else i // cell.geo.spread
+
+
 def read_row(cell: Cell, i: Any) -> Any:
-    """The row of the read vector that has number ``i``, or the last: products of others are not used."""
-    return T.min(i, cell.geo.T * cell.geo.reads - 1)
+    """The row of that read vector, or the last: products of others are not used."""
+    return T.min(read_of(cell, i), cell.geo.T * cell.geo.reads - 1)
 
 
 @T.macro
@@ -181,7 +187,7 @@ def score_window(cell: Cell, lane: Lane) -> None:
         if lane.warp == g.warps - 1 - r % g.warps:
             score(cell, lane, key_row(cell, r, g.padded_records), sums)
             for i in list(range(4 * ceil_div(g.read_tiles, 2))):
-                t, vector = order(2 * lane.t + i % 2), i // 2 * 8 + lane.g
+                t, vector = order(2 * lane.t + i % 2), read_of(cell, i // 2 * 8 + lane.g)
                 if t < g.T and vector < g.T * g.reads:
                     cell.shared["scores"][t, r * g.T * g.reads + vector] = sums[i]
 
@@ -232,30 +238,44 @@ def read_chunk(cell: Cell, lane: Lane, state: Any, c: Any, sums: Any, rest: Any)
 
 
 @T.macro
-def fold_chunk(cell: Cell, lane: Lane, lefts: Operand, state: Any, c: Any, decay: Any) -> None:
-    """Chunk ``c`` of the state with all records folded in, whose left vectors are weighed; written back."""
+def sum_records(cell: Cell, lane: Lane, lefts: Operand, c: Any, gain: Any) -> None:
+    """``gain[8 * owned]``: what all records, whose left vectors are weighed, add to chunk ``c`` of the state."""
     g, keys = cell.geo, cell.shared["keys"]
-    gain, value = T.alloc_local((8 * g.owned,), F32), T.alloc_local((1,), F32)
     b = [Operand.of(2, g.key_dtype) for _ in range(2)]
-    raw, stored = T.alloc_local((2,), keys.dtype), T.alloc_local((4,), state.dtype)
-    column = chunk_column(cell, lane, c)
+    raw = T.alloc_local((2,), keys.dtype)
+    first = chunk_column(cell, lane, c) - 4 * lane.t
     clear(gain)
     for r in list(range(g.rank)):
         for s in list(range(g.record_steps)):
             for e in list(range(2)):
                 j = s * STEP + order(2 * lane.t + e)
                 for h in T.vectorized(2):
-                    raw[h] = keys[key_row(cell, r, j), column - 4 * lane.t + 2 * lane.g + h]
+                    raw[h] = keys[key_row(cell, r, j), first + 2 * lane.g + h]
                 for h in list(range(2)):
                     put(b[h], e, raw[h])
             for o in list(range(g.owned)):
                 for h in list(range(2)):  # columns 2 g + h of the chunk
                     add_product(gain, gain, 8 * o + 4 * h, lefts, b[h], g.left_at(o, r, s))
+
+
+def gain_at(o: int, p: int, e: int) -> int:
+    """Where :func:`sum_records` leaves column ``e`` of the lane's piece of row ``p`` of strip ``o``."""
+    return 8 * o + e % 2 * 4 + 2 * p + e // 2
+
+
+@T.macro
+def fold_chunk(cell: Cell, lane: Lane, lefts: Operand, state: Any, c: Any, decay: Any) -> None:
+    """Chunk ``c`` of the state with all records folded in, whose left vectors are weighed; written back."""
+    g = cell.geo
+    gain, value = T.alloc_local((8 * g.owned,), F32), T.alloc_local((1,), F32)
+    stored = T.alloc_local((4,), state.dtype)
+    column = chunk_column(cell, lane, c)
+    sum_records(cell, lane, lefts, c, gain)
     for o in list(range(g.owned)):
         for p in list(range(2)):
             for e in list(range(4)):
                 at = 8 * o + 4 * p + e
-                value[0] = T.cast(state[at], F32) * decay + gain[8 * o + e % 2 * 4 + 2 * p + e // 2]
+                value[0] = T.cast(state[at], F32) * decay + gain[gain_at(o, p, e)]
                 stored[e] = T.cast(common.saturated(value[0], g.spec.state), g.spec.state)
                 state[at] = stored[e]
             row = cell.tile * g.schedule.block_v + lane.row(o) + p
@@ -277,7 +297,7 @@ def weigh_lefts(cell: Cell, lane: Lane, records: Records, lefts: Operand) -> Non
 
 
 @T.macro
-def read_state(cell: Cell, lane: Lane, records: Records, folds: Any) -> None:
+def read_state(cell: Cell, lane: Lane, records: Records, folds: Any, scales: None) -> None:
     """The reads against checkpoint and records, each part's share of them, to shared memory. Where the row folds, the
     new state is written and read."""
     g = cell.geo
@@ -307,14 +327,29 @@ def read_state(cell: Cell, lane: Lane, records: Records, folds: Any) -> None:
         for i in T.unroll(4 * g.owned * g.read_tiles):
             sums[i] = (sums[i] + rest[i]) * decay[0]
             rest[i] = past[i]
+    store_sums(cell, lane, sums, rest)
+
+
+@T.macro
+def store_sums(cell: Cell, lane: Lane, sums: Any, rest: Any) -> None:
+    """The sums of all reads, of checkpoint and records, to shared memory."""
+    g = cell.geo
     for o in list(range(g.owned)):
         for n in list(range(g.read_tiles)):
             for p in list(range(2)):
                 row = lane.part * g.schedule.block_v + lane.row(o) + p
-                if n * STEP + 2 * lane.t < g.T * g.reads:
-                    for e in T.vectorized(2):
-                        at = (o * g.read_tiles + n) * 4 + 2 * p + e
-                        cell.shared["sums"][row, n * STEP + 2 * lane.t + e] = sums[at] + rest[at]
+                at = (o * g.read_tiles + n) * 4 + 2 * p
+                if g.spread > 1:
+                    if 2 * lane.t < g.T * g.reads * g.spread:
+                        cell.shared["sums"][row, read_of(cell, 2 * lane.t)] = sums[at] + rest[at]
+                else:
+                    if n * STEP + 2 * lane.t < g.T * g.reads:
+                        for e in T.vectorized(2):
+                            cell.shared["sums"][row, n * STEP + 2 * lane.t + e] = sums[at + e] + rest[at + e]
+
+
+def nothing(*_: Any) -> None:
+    """What a state without scales has to do for them."""
 
 
 @T.macro
@@ -340,12 +375,17 @@ def take_reads(cell: Cell, rows: Any) -> None:
                 read[t] = values[i % 4] if part == 0 else read[t] + values[i % 4]
 
 
+#: What depends on what the state is: registers for its scales, their loads, what is staged of them, and the reads.
+PLAIN = SimpleNamespace(registers=nothing, load=nothing, stage=nothing, read=read_state)
+
+
 @T.macro
-def run_window(cell: Cell, length: Any, folds: Any) -> None:
+def run_window(cell: Cell, length: Any, folds: Any, kit: Any = PLAIN) -> None:
     """One row with at least one token: all loads, then shared memory and a barrier, the products, and another."""
     g = cell.geo
     lane, own = Lane.of(cell), RowCell(**{f.name: getattr(cell, f.name) for f in fields(cell)})
     token, rows, records = token_registers(cell), row_registers(own), record_registers(cell)
+    scales = kit.registers(cell)
     if cell.warp_group < g.T:
         load_token(cell, token, T.min(cell.group, g.T - 1))
     load_keys(cell, records)
@@ -354,6 +394,7 @@ def run_window(cell: Cell, length: Any, folds: Any) -> None:
     load_lefts(cell, lane, records)
     if own.owner:
         load_values(own, rows)
+    kit.load(cell, lane, scales)
     if cell.spec.kv_only > 0:  # after the records: what is done with them takes longest
         if cell.kv_only == 0:
             fetch_state(cell, lane)
@@ -363,13 +404,14 @@ def run_window(cell: Cell, length: Any, folds: Any) -> None:
     for q in list(range(ceil_div(g.T, g.groups))):
         if q * g.groups + cell.warp_group < g.T:
             stage_token(cell, token, length, q)
+    kit.stage(cell, scales, folds)
     stage_keys(cell, records)
     if lane.warp == g.warps - 1:
         stage_weights(cell, records)
     T.sync_threads()
     if g.T > 1:
         score_window(cell, lane)
-    read_state(cell, lane, records, folds)
+    kit.read(cell, lane, records, folds, scales)
     T.sync_threads()
     if own.owner:
         take_reads(cell, rows)

@@ -25,6 +25,7 @@ MAX_ROWS, MAX_STATE = 8, 64  #: rows of a lane, and float32 state values of a la
 MAX_WINDOW, MAX_VALUES, MAX_SHARED = 8, 64, 24 * 1024
 MOST_VECTORS = 64 * 1024  #: bytes of float32 vectors that a tree has in shared memory
 STRIP, STEP = 16, 8  #: rows, and vectors or records, of a product of tensor cores; a strip of columns is 16 too
+BAND = 64  #: columns of an 8-bit state of which a lane has 16 bytes of each of its rows
 MAX_DEPTH = 8  #: records of a lane that walks channels
 MAX_RECORDS, MAX_TILES = 32, 4  #: of a window on tensor cores: records of a row, and tiles of scores and of reads
 
@@ -56,6 +57,8 @@ FAST = {
         (64, 16, 128, 3, 1, 0),
         (64, 16, 128, 5, 1, 0),
         (16, 16, 64, 8, 1, 0),
+        (128, 16, 128, 4, 1, 0),
+        (128, 16, 256, 3, 1, 0),
     ),
 }
 
@@ -404,6 +407,17 @@ class Geometry:
         return ((o * self.rank + r) * self.record_steps + s) * 4
 
     @property
+    def digit_tiles(self) -> int:
+        """Products over digits of an 8-bit state's read vectors, for each tile of reads: a lane holds all four digits of
+        two reads, of one, or two digits of one."""
+        return 4 if self.T * self.reads > 4 else 2 if self.T * self.reads > 2 else 1
+
+    @property
+    def spread(self) -> int:
+        """Columns of a product from one read to the next: what is read of records lies where the state's digits do."""
+        return 4 // self.digit_tiles if self.spec.scaled else 1
+
+    @property
     def read_tiles(self) -> int:
         return ceil_div(self.T * self.reads, STEP)
 
@@ -467,19 +481,33 @@ class Geometry:
             return self.read_dtype if name == "reads" else self._narrow(self.spec.program.rights)
         if name == "tile":
             return self.spec.state
+        if name == "digits":
+            return "uint32"
         return "int32" if name == "parents" else "float32"
 
     def _shared_mma(self) -> dict[str, tuple[int, ...]]:
         """Strides: what the lanes of an access touch lies in different banks."""
         s = self.schedule
         return {
-            "state": (s.block_v, self.K + 8),
+            "state": (s.block_v, self.K + (16 if self.spec.scaled else 8)),
             "reads": (self.T * self.reads, self.K + 16),
             "keys": (self.rank * (self.padded_records + self.T), self.K + 16),
             "numbers": (self.T, len(self.spec.program.definitions) + 1),
             "weights": (self.rank * self.weight_slots * self.lanes + 1,),
             **({"scores": (self.T, self.score_stride)} if self.T > 1 else {}),
             "sums": (self.parts * s.block_v, self.sum_stride),
+            **(self._shared_codes() if self.spec.scaled else {}),
+        }
+
+    def _shared_codes(self) -> dict[str, tuple[int, ...]]:
+        """Digits of the read vectors, four of neighbouring columns a word, and the unit of each; channels: the scales
+        read, those chosen anew from the largest values that each warp saw, and the inverses of these."""
+        vectors = self.T * self.reads
+        return {
+            "digits": (self.K // BAND * vectors * 4, BAND // 4),
+            "units": (vectors,),
+            "channels": (3, self.K),
+            "channel_largest": (self.warps, self.K),
         }
 
     def shared(self) -> dict[str, tuple[int, ...]]:
@@ -634,11 +662,13 @@ class Geometry:
 
     @property
     def fits_mma(self) -> bool:
-        """Whether tensor cores can do the products: a token or a chain of them, a state without scales in whole
-        strips, no log-decay but that of the head."""
+        """Whether tensor cores can do the products: a token or a chain of them, a state in whole strips (of int8: all
+        of V in a block, in bands of columns), no log-decay but that of the head."""
         spec, s = self.spec, self.schedule
         chain = FORMS[spec.form].folds == "full" and not spec.tree and not self.replays
-        if not chain or spec.scaled or spec.layout != "VK":
+        if not chain or spec.layout != "VK":
+            return False
+        if spec.scaled and (spec.state != "int8" or s.block_v != self.V or self.parts > 1 or self.K % BAND):
             return False
         layout = spec.record_layout
         if spec.stochastic or layout.log_decay_key is not None or layout.log_decay_value is not None:

@@ -147,6 +147,13 @@ MMA = {
         32, 16, 128, 1, 1
     ),
     spec_of("verify", K=64, state="float16", io="float16", window=8, buffer=16): GpuSchedule(32, 16, 64, 1, 1),
+    # int8, with all of V in a block: two digits of a read vector a lane, all of one, all of two.
+    spec_of("decode", K=64, state="int8", kv_only=6): GpuSchedule(32, 16, 64, 1, 1),
+    spec_of("verify", K=128, V=64, state="int8", window=2, buffer=9, kv_only=6): GpuSchedule(64, 16, 64, 1, 1),
+    spec_of("verify", K=64, state="int8", io="float32", window=4, buffer=9): GpuSchedule(32, 16, 64, 1, 1),
+    spec_of("verify", "gated_delta_product_2", K=64, V=64, state="int8", window=8, io="float16"): GpuSchedule(
+        64, 16, 64, 1, 1
+    ),
 }
 #: States that wait in shared memory.
 STAGED = {

@@ -169,6 +169,16 @@ inline void cudaGridDependencySynchronize() {}
 inline void cudaTriggerProgrammaticLaunchCompletion() {}
 inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 inline float __fdividef(float a, float b) { return a / b; }
+inline int __float2int_rn(float x) {
+  double whole = std::nearbyint(double(x));
+  return x != x ? 0 : whole >= 0x7fffffff ? 0x7fffffff : whole <= -2147483648.0 ? INT32_MIN : int(whole);
+}
+inline uint __byte_perm(uint a, uint b, uint selector) {
+  uint64_t bytes = uint64_t(b) << 32 | a;
+  uint made = 0;
+  for (int i = 0; i < 4; ++i) made |= uint(bytes >> 8 * (selector >> 4 * i & 7) & 255) << 8 * i;
+  return made;
+}
 template <class F> F __shfl_xor_sync(uint, F v, int mask, int = 32) { return emulator::exchange(v, threadIdx.x % 32 ^ mask); }
 template <class F> F __shfl_sync(uint, F v, int lane, int width = 32) {
   return emulator::exchange(v, threadIdx.x % 32 / width * width + lane % width);
@@ -192,19 +202,22 @@ template <int groups> void cp_async_wait() {
   emulator::fibers[emulator::current].copies.clear();
 }
 
-// D += A B in float32, A by rows, B by columns: m16n8k8 of tf32 (what is below its 11 bits is cut off) or m16n8k16 of two 16-bit values
-// a word. Lane (g, t) brings words t and t + 4 of rows g and g + 8 of A, and of column g of B.
-enum class DataType { kTensorFloat32, kFloat32, kFloat16, kBFloat16 };
+// D += A B, A by rows, B by columns: m16n8k8 of tf32 (what is below its 11 bits is cut off), m16n8k16 of two 16-bit values a word, all
+// in float32, or m16n8k32 of four int8 a word, in int32. Lane (g, t) brings words t and t + 4 of rows g and g + 8 of A, and of column g
+// of B.
+enum class DataType { kTensorFloat32, kFloat32, kFloat16, kBFloat16, kInt8, kInt32 };
 template <DataType type> double product(uint a, uint b) {
   if constexpr (type == DataType::kTensorFloat32) return double(bits_float(a & 0xffffe000)) * bits_float(b & 0xffffe000);
-  typedef std::conditional_t<type == DataType::kFloat16, half_t, bfloat16_t> half;
-  half x[2], y[2];
+  typedef std::conditional_t<type == DataType::kFloat16, half_t, std::conditional_t<type == DataType::kInt8, int8_t, bfloat16_t>> part;
+  part x[4 / sizeof(part)], y[4 / sizeof(part)];
   memcpy(x, &a, 4), memcpy(y, &b, 4);
-  return double(float(x[0])) * float(y[0]) + double(float(x[1])) * float(y[1]);
+  double sum = 0;
+  for (unsigned i = 0; i < 4 / sizeof(part); ++i) sum += double(x[i]) * double(y[i]);
+  return sum;
 }
-template <DataType type, DataType, DataType, int m, int n, int k, bool, bool>
-void mma_sync(float* d, const unsigned* a, const unsigned* b) {
-  static_assert(m == 16 && n == 8 && k == (type == DataType::kTensorFloat32 ? 8 : 16));
+template <DataType type, DataType, DataType, int m, int n, int k, bool, bool, class D>
+void mma_sync(D* d, const unsigned* a, const unsigned* b) {
+  static_assert(m == 16 && n == 8 && k == (type == DataType::kTensorFloat32 ? 8 : type == DataType::kInt8 ? 32 : 16));
   emulator::Words& mine = emulator::fibers[emulator::current].brought;
   for (int i = 0; i < 4; ++i) mine.word[i] = a[i];
   for (int i = 0; i < 2; ++i) mine.word[4 + i] = b[i];
@@ -218,7 +231,7 @@ void mma_sync(float* d, const unsigned* a, const unsigned* b) {
       const uint *left = warp[row * 4 + j % 4].word, *right = warp[column * 4 + j % 4].word;
       sum += product<type>(left[i / 2 + j / 4 * 2], right[4 + j / 4]);
     }
-    d[i] = float(sum);
+    d[i] = D(sum);
   }
 }
 }  // namespace tl
