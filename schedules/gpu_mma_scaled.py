@@ -37,7 +37,7 @@ from kvbuffer_codegen.schedules.gpu_mma_load import Lane, Records, clear_missing
 from kvbuffer_codegen.schedules.gpu_scaled import inverse_of, magnitude, scale_of, top
 from kvbuffer_codegen.schedules.gpu_tile import F32, ZERO, Cell, Place, access, load_columns
 from kvbuffer_codegen.schedules.gpu_token import own_token
-from kvbuffer_codegen.schedules.space_gpu import BAND, STEP, STRIP, WARP, ceil_div
+from kvbuffer_codegen.schedules.space_gpu import BAND, STEP, STRIP, ceil_div
 
 DIGITS = 4
 OLD, NEW, INVERSE = 0, 1, 2  #: rows of the channels' scales in shared memory
@@ -124,9 +124,9 @@ def split_vector(cell: Cell, vector: Any, channels: Any) -> None:
             )
             # The bytes of this are signed digits: carries of the lower three are in those above.
             words[e] = (T.cast(whole, "uint32") + T.uint32(0x808080)) ^ T.uint32(0x808080)
-        column = cell.column(4 * m)
+        band, place = cell.column(4 * m) // BAND, cell.column(4 * m) % BAND
         for d in list(range(DIGITS)):
-            cell.shared["digits"][digit_row(cell, column // BAND, vector, d), column % BAND // 4] = byte_of(words, 3 - d)
+            cell.shared["digits"][digit_row(cell, band, vector, d), place // 4] = byte_of(words, 3 - d)
 
 
 def byte_of(words: Any, byte: int) -> Any:
@@ -146,9 +146,8 @@ def digit_row(cell: Cell, band: Any, vector: Any, d: Any) -> Any:
 @T.macro
 def multiply_codes(into: Any, at: int, a: Any, a_at: int, b: Any, b_at: int) -> None:
     """``into[at : at + 4]`` += a b, of a warp, of int8: exact in int32."""
-    T.ptx_mma(
-        "int32", "m16n8k32", "row", "col", "int8", "int8", "int32", a.data, a_at, b.data, b_at, into.data, at, T.bool(False)
-    )
+    kinds = "int8", "int8", "int32"
+    T.ptx_mma("int32", "m16n8k32", "row", "col", *kinds, a.data, a_at, b.data, b_at, into.data, at, T.bool(False))
 
 
 @T.macro

@@ -408,8 +408,8 @@ class Geometry:
 
     @property
     def digit_tiles(self) -> int:
-        """Products over digits of an 8-bit state's read vectors, for each tile of reads: a lane holds all four digits of
-        two reads, of one, or two digits of one."""
+        """Products over digits of an 8-bit state's read vectors, for each tile of reads: a lane holds all digits of two
+        reads, of one, or half of one's."""
         return 4 if self.T * self.reads > 4 else 2 if self.T * self.reads > 2 else 1
 
     @property
