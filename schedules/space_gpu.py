@@ -41,6 +41,13 @@ FAST = {
         (32, 16, 128, 5, 0, 1),
         (64, 32, 256, 3, 0, 1),
     ),
+    "step": (
+        (16, 16, 64, 8, 0, 0),
+        (32, 32, 128, 4, 0, 0),
+        (32, 8, 64, 8, 0, 0),
+        (32, 16, 128, 5, 0, 0),
+        (16, 32, 64, 8, 0, 0),
+    ),
     "registers": (
         (64, 16, 128, 3, 0, 0),
         (16, 16, 128, 6, 0, 0),
@@ -59,6 +66,7 @@ FAST = {
         (16, 16, 64, 8, 1, 0),
         (128, 16, 128, 4, 1, 0),
         (128, 16, 256, 3, 1, 0),
+        (64, 16, 64, 8, 1, 0),
     ),
 }
 
@@ -180,6 +188,7 @@ class GpuSchedule(Schedule):
         legal = cls.legal(spec, target)
         narrow = ("mma", "stage", "registers") if spec.state != "float32" else ("stage", "registers")
         order = ("mma", "registers") if FORMS[spec.form].window else narrow
+        order = ("step", "registers") if spec.form == "step" else order
         made = [cls(*values) for kind in order for values in FAST[kind]]
         return [s for s in made if s in legal]
 
