@@ -26,6 +26,7 @@ from kvbuffer_codegen.schedules import Program, common
 from kvbuffer_codegen.schedules.gpu_channel import walk_row, walk_tokens
 from kvbuffer_codegen.schedules.gpu_mma import run_window
 from kvbuffer_codegen.schedules.gpu_mma_scaled import run_scaled
+from kvbuffer_codegen.schedules.gpu_records import run_records
 from kvbuffer_codegen.schedules.gpu_replay import replay_row
 from kvbuffer_codegen.schedules.gpu_ring import ring_registers
 from kvbuffer_codegen.schedules.gpu_state import fold_pending, load_state, store_state
@@ -33,7 +34,7 @@ from kvbuffer_codegen.schedules.gpu_sweep import sweep
 from kvbuffer_codegen.schedules.gpu_tile import F32, Cell
 from kvbuffer_codegen.schedules.gpu_tree import find_parents
 from kvbuffer_codegen.schedules.gpu_window import run_row, write_zeros
-from kvbuffer_codegen.schedules.space_gpu import Geometry, GpuSchedule
+from kvbuffer_codegen.schedules.space_gpu import Alone, Geometry, GpuSchedule
 
 
 def window(spec: KernelSpec, schedule: GpuSchedule) -> Program:
@@ -219,11 +220,51 @@ def run_slot(cell: Cell, length: Any) -> None:
     spec, cursors = cell.spec, cell.args.cursors
     if tvm.tirx.all(spec.form == "verify" and not spec.tree, first_thread(cell)):
         cursors[WINDOW, cell.slot] = length
-    capacity = T.Select(cell.kv_only != 0, spec.kv_only, spec.buffer)
-    full = T.bool(True) if FORMS[spec.form].folds == "pending" else cell.count + length > capacity
-    folds = tvm.tirx.all(cell.count > 0, full)
-    rounds = True if FORMS[spec.form].writes_state else folds
+    if cell.geo.schedule.apart:
+        run_apart(cell, length)
+    else:
+        capacity = T.Select(cell.kv_only != 0, spec.kv_only, spec.buffer)
+        run_tokens(cell, length, folds_before(cell, length, capacity))
+
+
+def folds_before(cell: Cell, length: Any, capacity: Any) -> Any:
+    """Whether a row folds before it takes ``length`` tokens."""
+    full = T.bool(True) if FORMS[cell.spec.form].folds == "pending" else cell.count + length > capacity
+    return tvm.tirx.all(cell.count > 0, full)
+
+
+@T.macro
+def run_tokens(cell: Cell, length: Any, folds: Any) -> None:
+    rounds = True if FORMS[cell.spec.form].writes_state else folds
     walk(cell, cell, T.Select(folds, 0, 1), rounds, tokens_of(length, folds))
+
+
+@T.macro
+def run_apart(cell: Cell, length: Any) -> None:
+    """The tokens of a row, one without a checkpoint by code of its own. Where such a row is full, it does as flush does
+    and goes on as an ordinary one without records."""
+    g = cell.geo
+    folds = tvm.tirx.all(cell.kv_only != 0, folds_before(cell, length, cell.spec.kv_only))
+    own_code = FORMS[cell.spec.form].folds == "full"
+    if tvm.tirx.all(own_code, cell.kv_only != 0, tvm.tirx.Not(folds)):
+        alone = dataclasses.replace(cell, geo=Alone(cell.spec, g.schedule))
+        if cell.tile < alone.geo.V // alone.geo.span:
+            run_records(dataclasses.replace(cell, geo=g.ordinary), alone, length)
+    else:
+        if folds:
+            full = dataclasses.replace(cell, geo=g.folding)
+            fold_slot(full, full)
+            T.sync_threads()  # what a thread wrote of the state another may read
+            base = common.record_row(cell.base, cell.count, cell.args.R)
+            run_ordinary(dataclasses.replace(cell, count=T.int32(0), base=base, kv_only=T.int32(0)), length)
+        else:
+            run_ordinary(cell, length)
+
+
+@T.macro
+def run_ordinary(cell: Cell, length: Any) -> None:
+    row = dataclasses.replace(cell, geo=cell.geo.ordinary)
+    run_tokens(row, length, folds_before(row, length, cell.spec.buffer))
 
 
 def tokens_of(length: Any, folds: Any) -> Any:

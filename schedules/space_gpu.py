@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -71,6 +71,9 @@ FAST = {
 }
 
 
+NOT_FOLDED = ("scores", "reads", "rights", "numbers", "token_decay")  #: arrays that no fold uses
+
+
 def ceil_div(a: int, b: int) -> int:
     return -(-a // b)
 
@@ -101,6 +104,8 @@ class GpuSchedule(Schedule):
     ctas_per_sm   blocks that must fit a multiprocessor: a thread may have 65536 / (threads * ctas_per_sm) registers
     mma           1: a window's products on tensor cores, its state through shared memory (``gpu_mma``)
     stage         1: the state is asked for after the records and waits in shared memory until scores are done
+    apart         1: rows without a checkpoint have code of their own (``gpu_records``), the others that of a kernel
+                  without kv_only capacity
     """
 
     kind: ClassVar[str] = "cuda"
@@ -111,6 +116,7 @@ class GpuSchedule(Schedule):
         "ctas_per_sm": (1, 2, 3, 4, 5, 6, 7, 8),
         "mma": (0, 1),
         "stage": (0, 1),
+        "apart": (0, 1),
     }
     cursor_threads: ClassVar[tuple[int, ...]] = (32, 64, 96, 128, 160, 192, 256, 320, 384, 512, 768, 1024)
 
@@ -120,6 +126,7 @@ class GpuSchedule(Schedule):
     ctas_per_sm: int = 1
     mma: int = 0
     stage: int = 0
+    apart: int = 0
 
     @classmethod
     def legal(cls, spec: KernelSpec, target: TargetLike) -> list[Self]:
@@ -137,6 +144,11 @@ class GpuSchedule(Schedule):
     def default(cls, spec: KernelSpec, target: TargetLike) -> Self:
         if spec.form in CURSOR_FORMS or spec.form == "compact":
             return cls(threads=128)
+        if spec.kv_only:
+            limit = getattr(target, "shared_limit", 0) or 99 * 1024
+            apart = replace(cls.default(replace(spec, kv_only=0), target), apart=1)
+            if Geometry(spec, apart).fits(limit):
+                return apart
 
         # Measured on an H200. Scores, gates and addresses cost a block the same whatever its tile: where they are
         # many, large tiles win (over many rows; with one row, small ones). 16 warps of a multiprocessor hide latency; a
@@ -168,7 +180,7 @@ class GpuSchedule(Schedule):
             )
             return (clean, min(spare, 0) if not clean else 0, wide, stage, *shape, -s.ctas_per_sm)
 
-        made = cls.legal(spec, target)
+        made = [s for s in cls.legal(spec, target) if not s.apart]
         tensor = [s for s in made if s.mma and Geometry(spec, s).pressure <= s.registers]
         narrow, window = spec.state != "float32", FORMS[spec.form].window
         if tensor and (window or narrow):
@@ -190,6 +202,7 @@ class GpuSchedule(Schedule):
         order = ("mma", "registers") if FORMS[spec.form].window else narrow
         order = ("step", "registers") if spec.form == "step" else order
         made = [cls(*values) for kind in order for values in FAST[kind]]
+        made = [replace(s, apart=1) for s in made if spec.kv_only] + made
         return [s for s in made if s in legal]
 
     @property
@@ -375,6 +388,16 @@ class Geometry:
         deals = self.history > 0 and not self.replays and not waits and self.schedule.threads > WARP
         return self.by_channel or (self.resident and deals)
 
+    @cached_property
+    def ordinary(self) -> Geometry:
+        """Of rows with a checkpoint, where others have code apart."""
+        return Geometry(replace(self.spec, kv_only=0), replace(self.schedule, apart=0))
+
+    @cached_property
+    def folding(self) -> Geometry:
+        """Of rows whose records, however many, make their first checkpoint, where such rows have code apart."""
+        return Geometry(self.spec, replace(self.schedule, mma=0, stage=0, apart=0))
+
     @property
     def late_decay(self) -> bool:
         """The decays of the records weigh what is read of the state, not the state: fewer numbers."""
@@ -484,6 +507,8 @@ class Geometry:
         return self.spec.tree and not self.key_decay and 4 * words > MOST_VECTORS
 
     def shared_dtype(self, name: str) -> str:
+        if name == "record_lefts":
+            return self.left_dtype
         if self.schedule.mma and name in ("state", "reads", "keys"):
             return {"state": self.spec.state, "reads": self.read_dtype, "keys": self.key_dtype}[name]
         if self.crowded and name in ("reads", "rights"):
@@ -534,6 +559,8 @@ class Geometry:
         return made
 
     def _shared(self) -> dict[str, tuple[int, ...]]:
+        if self.schedule.apart:
+            return self._shared_apart()
         if self.schedule.mma:
             return self._shared_mma()
         made: dict[str, tuple[int, ...]] = {}
@@ -568,6 +595,12 @@ class Geometry:
             made["parents"] = (1, self.T)
         return made
 
+    def _shared_apart(self) -> dict[str, tuple[int, ...]]:
+        """Those of ordinary rows, those that a fold of other rows needs, those of rows without a checkpoint."""
+        fold = self.folding._shared()
+        made = self.ordinary._shared() | {name: fold[name] for name in fold if name not in NOT_FOLDED}
+        return made | (Alone(self.spec, self.schedule).arrays if FORMS[self.spec.form].folds == "full" else {})
+
     def _shared_by_channel(self) -> dict[str, tuple[int, ...]]:
         c = Channels(self.spec, self.schedule)
         made: dict[str, tuple[int, ...]] = {
@@ -596,6 +629,8 @@ class Geometry:
     def pressure(self) -> int:
         """Registers with which no kernel spills: an upper bound, linear in what a lane holds at once, over what ptxas
         needed for a sample of recurrences, forms and tiles."""
+        if self.schedule.apart:
+            return self.ordinary.pressure
         if self.schedule.mma:
             return self._pressure_mma
         if self.by_channel:
@@ -692,8 +727,20 @@ class Geometry:
             and self.read_tiles <= MAX_TILES
         )
 
+    def fits_apart(self, shared_limit: int) -> bool:
+        """Whether rows without a checkpoint can have code of their own."""
+        spec, form = self.spec, FORMS[self.spec.form]
+        if spec.kv_only < 2 or not form.tokens or spec.tree or spec.scaled or spec.stochastic:
+            return False
+        if not self.ordinary.fits(shared_limit) or not self.folding.fits(shared_limit):
+            return False
+        alone = form.folds != "full" or Alone(spec, self.schedule).possible
+        return alone and self.shared_bytes * self.schedule.ctas_per_sm <= shared_limit
+
     def fits(self, shared_limit: int) -> bool:
         s = self.schedule
+        if s.apart:
+            return self.fits_apart(shared_limit)
         if s.threads % WARP or WARP % s.lanes or s.block_v % self.groups:
             return False
         registers = 65536 // (s.threads * s.ctas_per_sm)
@@ -765,3 +812,107 @@ class Channels(Geometry):
     @property
     def padded_k(self) -> int:
         return self.span * self.warps
+
+
+@dataclass(frozen=True)
+class Alone(Geometry):
+    """A block whose row has records and no checkpoint (``gpu_records``). Warps divide the records for their scores, in
+    tiles of 16; ``parts`` threads share the left vectors of a record, ``depth`` records at a time."""
+
+    @property
+    def lanes(self) -> int:
+        return WARP
+
+    @property
+    def records(self) -> int:
+        """The most records of a row that does not fold."""
+        return self.spec.kv_only - 1
+
+    @property
+    def vectors(self) -> int:
+        """Read vectors of all tokens."""
+        return self.T * self.reads
+
+    @property
+    def span(self) -> int:
+        """Rows of V that a block serves, one a thread; blocks of further tiles have nothing to do."""
+        return math.gcd(self.V, self.schedule.threads)
+
+    @property
+    def piece(self) -> int:
+        """Neighbouring rows of an access to left vectors: 16 bytes."""
+        return 16 // STATES[self.left_dtype]
+
+    @property
+    def rows(self) -> int:
+        """Rows of V of a thread, in pieces ``parts`` pieces apart: few addresses of records for many rows."""
+        return 8
+
+    @property
+    def parts(self) -> int:
+        return self.span // self.rows
+
+    @property
+    def depth(self) -> int:
+        return self.schedule.threads // self.parts
+
+    @property
+    def record_tiles(self) -> int:
+        return ceil_div(self.records, STRIP)
+
+    @property
+    def own_tiles(self) -> int:
+        """Tiles of a warp."""
+        return ceil_div(self.record_tiles, self.warps)
+
+    @property
+    def rounds(self) -> int:
+        """Records of a tile whose left vectors a thread has."""
+        return STRIP // self.depth
+
+    @property
+    def weight_slots(self) -> int:
+        """Records that a lane weighs: lane l has records l, l + 32, ..."""
+        return ceil_div(self.records, WARP)
+
+    @property
+    def left_rows(self) -> int:
+        """Left vectors of whole tiles of records."""
+        return self.record_tiles * STRIP * self.rank
+
+    @property
+    def parking(self) -> str:
+        """The array in shared memory in which left vectors wait: that of the state, which such a row has not, if it
+        is one of their dtype and large enough."""
+        for name, shape in self.ordinary._shared().items():
+            if name in ("tile", "state") and self.spec.state == self.left_dtype:
+                wide = (shape[0] // self.span, self.span) if len(shape) == 1 else shape
+                if wide[0] >= self.left_rows and wide[1] >= self.span:
+                    return name
+        return "record_lefts"
+
+    @property
+    def arrays(self) -> dict[str, tuple[int, ...]]:
+        made = {
+            "record_scores": (self.left_rows, ceil_div(self.vectors, 2) * 2),
+            "partial": (self.depth * self.vectors, self.span),
+        }
+        return made | ({"record_lefts": (self.left_rows, self.span)} if self.parking == "record_lefts" else {})
+
+    @property
+    def possible(self) -> bool:
+        """Vectors that are inputs of 16 bits, of which tensor cores make scores; no log-decay but that of the head;
+        left vectors that are fields; what a thread holds of keys fits its registers."""
+        layout = self.spec.record_layout
+        raw = self.read_dtype == self.key_dtype == self.spec.io != "float32"
+        raw = raw and all(left.op == "field" for left in layout.lefts)
+        if not raw or self.replays or layout.log_decay_key is not None or layout.log_decay_value is not None:
+            return False
+        if "numbers" not in self.ordinary._shared() or self.K % WARP or self.span % (2 * self.rows):
+            return False
+        return (
+            self.span >= self.schedule.block_v
+            and STRIP % self.depth == 0
+            and self.vectors <= 2 * STEP
+            and self.own_tiles * self.rank * self.K // 4 <= MAX_STATE
+        )
