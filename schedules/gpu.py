@@ -26,7 +26,7 @@ from kvbuffer_codegen.schedules import Program, common
 from kvbuffer_codegen.schedules.gpu_channel import walk_row, walk_tokens
 from kvbuffer_codegen.schedules.gpu_mma import run_window
 from kvbuffer_codegen.schedules.gpu_mma_scaled import run_scaled
-from kvbuffer_codegen.schedules.gpu_records import run_records
+from kvbuffer_codegen.schedules.gpu_records import run_records, with_arrays, with_fold_arrays
 from kvbuffer_codegen.schedules.gpu_replay import replay_row
 from kvbuffer_codegen.schedules.gpu_ring import ring_registers
 from kvbuffer_codegen.schedules.gpu_state import fold_pending, load_state, store_state
@@ -241,29 +241,44 @@ def run_tokens(cell: Cell, length: Any, folds: Any) -> None:
 
 @T.macro
 def run_apart(cell: Cell, length: Any) -> None:
-    """The tokens of a row, one without a checkpoint by code of its own. Where such a row is full, it does as flush does
-    and goes on as an ordinary one without records."""
-    g = cell.geo
-    folds = tvm.tirx.all(cell.kv_only != 0, folds_before(cell, length, cell.spec.kv_only))
-    own_code = FORMS[cell.spec.form].folds == "full"
-    if tvm.tirx.all(own_code, cell.kv_only != 0, tvm.tirx.Not(folds)):
-        alone = dataclasses.replace(cell, geo=Alone(cell.spec, g.schedule))
-        if cell.tile < alone.geo.V // alone.geo.span:
-            run_records(dataclasses.replace(cell, geo=g.ordinary), alone, length)
+    """The tokens of a row, one without a checkpoint by code of its own."""
+    if FORMS[cell.spec.form].folds == "full":
+        if cell.kv_only != 0:  # no branch beside the ordinary rows' has code like theirs, which nvcc would share
+            if folds_before(cell, length, cell.spec.kv_only):
+                fold_first(cell, length)
+            else:
+                run_alone(cell, length)
+        else:
+            run_ordinary(cell, length)
     else:
-        if folds:
-            full = dataclasses.replace(cell, geo=g.folding)
-            fold_slot(full, full)
-            T.sync_threads()  # what a thread wrote of the state another may read
-            base = common.record_row(cell.base, cell.count, cell.args.R)
-            run_ordinary(dataclasses.replace(cell, count=T.int32(0), base=base, kv_only=T.int32(0)), length)
+        if tvm.tirx.all(cell.kv_only != 0, cell.count > 0):
+            fold_first(cell, length)
         else:
             run_ordinary(cell, length)
 
 
 @T.macro
+def run_alone(cell: Cell, length: Any) -> None:
+    """A row without a checkpoint, that does not fold, by the blocks that serve it."""
+    a = Alone(cell.spec, cell.geo.schedule)
+    if tvm.tirx.all(cell.tile < a.V // a.span, cell.hv % a.heads == 0):
+        row = with_arrays(cell, a)
+        run_records(dataclasses.replace(row, geo=cell.geo.ordinary), dataclasses.replace(row, geo=a), length)
+
+
+@T.macro
+def fold_first(cell: Cell, length: Any) -> None:
+    """A full row without a checkpoint does as flush does and goes on as an ordinary one without records."""
+    full = with_fold_arrays(cell)
+    fold_slot(full, full)
+    T.sync_threads()  # what a thread wrote of the state another may read
+    base = common.record_row(cell.base, cell.count, cell.args.R)
+    run_ordinary(dataclasses.replace(cell, count=T.int32(0), base=base, kv_only=T.int32(0)), length)
+
+
+@T.macro
 def run_ordinary(cell: Cell, length: Any) -> None:
-    row = dataclasses.replace(cell, geo=cell.geo.ordinary)
+    row = dataclasses.replace(cell, geo=cell.geo.ordinary, again=True)
     run_tokens(row, length, folds_before(row, length, cell.spec.buffer))
 
 

@@ -54,7 +54,9 @@ class Cell:
     ``args`` are the kernel's arguments (``common.build``). ``lead`` indexes the axes that a flush has in front (its
     layer). ``slot``, ``ring`` and the cursors ``base``, ``count`` and ``kv_only`` are the row's, in range wherever
     they are used. ``origin``: the slot that the row was read from, where ``slot`` is another that it is written to.
-    ``phase``: of a sweep over the tiles (``gpu_sweep``).
+    ``phase``: of a sweep over the tiles (``gpu_sweep``). ``again``: where a fold writes the state, its addresses are
+    worked out again; else nvcc keeps them from where it was read, in registers that a kernel with several kinds of rows
+    has not.
     """
 
     geo: Geometry
@@ -72,6 +74,7 @@ class Cell:
     kv_only: Any = None
     origin: Any = None
     phase: Any = None
+    again: bool = False
 
     @property
     def spec(self) -> KernelSpec:

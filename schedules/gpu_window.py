@@ -9,7 +9,7 @@ happens to a row: docs/architecture.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -45,7 +45,7 @@ from kvbuffer_codegen.schedules.gpu_token import (
     walk_window,
 )
 from kvbuffer_codegen.schedules.gpu_tree import solve_tree
-from kvbuffer_codegen.schedules.space_gpu import factored
+from kvbuffer_codegen.schedules.space_gpu import WARP, factored
 
 
 @dataclass
@@ -236,6 +236,18 @@ def advance_state(cell: Cell, token: Token, rows: Rows, state: Any) -> None:
 
 
 @T.macro
+def store_folded(cell: Cell, state: Any) -> None:
+    """The state of a row that folds."""
+    write = not FORMS[cell.spec.form].writes_state
+    if cell.again:
+        slot = T.alloc_local((1,), "int32")
+        slot[0] = T.shfl_sync(cell.slot, 0, WARP)
+        store_state(replace(cell, slot=slot[0]), state, write)
+    else:
+        store_state(cell, state, write)
+
+
+@T.macro
 def run_row(cell: Cell, length: Any, folds: Any) -> None:
     """One row with at least one token: all loads, then shared memory, one barrier (two in a window), the read-out."""
     g = cell.geo
@@ -297,7 +309,7 @@ def run_row(cell: Cell, length: Any, folds: Any) -> None:
                 T.sync_threads()
             settle_state(cell, state)
             fold_staged(cell, ring, state)
-            store_state(cell, state, not FORMS[cell.spec.form].writes_state)
+            store_folded(cell, state)
         for i in T.unroll(max(1, g.slots) * g.rank * g.rows):
             ring.lefts[i] = ZERO
     else:

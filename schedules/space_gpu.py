@@ -71,6 +71,24 @@ FAST = {
 }
 
 
+def housed(
+    g: Geometry, needed: dict[str, tuple[int, ...]], free: dict[str, tuple[int, ...]]
+) -> dict[str, tuple[str, int]]:
+    """For arrays of two axes that are needed: one that is free, of the same dtype and large enough, and the row from
+    which it is free. An array of one axis houses one other."""
+    found: dict[str, tuple[str, int]] = {}
+    used = dict.fromkeys(free, 0)
+    for name, (rows, columns) in needed.items():
+        for other, shape in free.items():
+            flat = len(shape) == 1
+            fits = shape[0] >= rows * columns if flat else shape[0] - used[other] >= rows and shape[1] >= columns
+            if fits and not (flat and used[other]) and g.shared_dtype(other) == g.shared_dtype(name):
+                found[name] = other, used[other]
+                used[other] += rows
+                break
+    return found
+
+
 NOT_FOLDED = ("scores", "reads", "rights", "numbers", "token_decay")  #: arrays that no fold uses
 
 
@@ -597,9 +615,26 @@ class Geometry:
 
     def _shared_apart(self) -> dict[str, tuple[int, ...]]:
         """Those of ordinary rows, those that a fold of other rows needs, those of rows without a checkpoint."""
-        fold = self.folding._shared()
-        made = self.ordinary._shared() | {name: fold[name] for name in fold if name not in NOT_FOLDED}
-        return made | (Alone(self.spec, self.schedule).arrays if FORMS[self.spec.form].folds == "full" else {})
+        return self.others | (Alone(self.spec, self.schedule).arrays if FORMS[self.spec.form].folds == "full" else {})
+
+    @property
+    def others(self) -> dict[str, tuple[int, ...]]:
+        """Arrays of the code of rows that have or get a checkpoint."""
+        fold = {name: shape for name, shape in self.folding.fold_arrays.items() if name not in self.fold_homes}
+        return self.ordinary._shared() | fold
+
+    @property
+    def fold_arrays(self) -> dict[str, tuple[int, ...]]:
+        """The arrays that a fold needs."""
+        return {name: shape for name, shape in self._shared().items() if name not in NOT_FOLDED}
+
+    @property
+    def fold_homes(self) -> dict[str, tuple[str, int]]:
+        """As :attr:`Alone.homes`, of what a fold needs that ordinary rows have not: inside the state in shared memory,
+        which a fold has in registers."""
+        own = self.ordinary._shared()
+        wanted = {name: shape for name, shape in self.folding.fold_arrays.items() if name not in own}
+        return housed(self, wanted, {name: own[name] for name in own if name == "state"})
 
     def _shared_by_channel(self) -> dict[str, tuple[int, ...]]:
         c = Channels(self.spec, self.schedule)
@@ -876,28 +911,59 @@ class Alone(Geometry):
         return ceil_div(self.records, WARP)
 
     @property
-    def left_rows(self) -> int:
-        """Left vectors of whole tiles of records."""
-        return self.record_tiles * STRIP * self.rank
+    def heads(self) -> int:
+        """Value heads of a block, all of one key head, the scores of which they share before they are weighed."""
+        layout, program = self.spec.record_layout, self.spec.program
+        vectors = [factored(read)[1] for read in program.reads]
+        vectors += [part for right in layout.rights for part in (right.vector, right.scale) if part is not None]
+        shared = all(v.heads != "value" for v in vectors)
+        return 2 if shared and self.T == 1 and self.spec.ratio % 2 == 0 and self.groups > 1 else 1
 
     @property
-    def parking(self) -> str:
-        """The array in shared memory in which left vectors wait: that of the state, which such a row has not, if it
-        is one of their dtype and large enough."""
-        for name, shape in self.ordinary._shared().items():
-            if name in ("tile", "state") and self.spec.state == self.left_dtype:
-                wide = (shape[0] // self.span, self.span) if len(shape) == 1 else shape
-                if wide[0] >= self.left_rows and wide[1] >= self.span:
-                    return name
-        return "record_lefts"
+    def left_rows(self) -> int:
+        """Left vectors of a tile of records, of all heads."""
+        return STRIP * self.rank * self.heads
+
+    @property
+    def waiting(self) -> int:
+        """Tiles of records whose left vectors wait in shared memory."""
+        return min(self.record_tiles, max(1, 64 // self.left_rows))
+
+    @property
+    def together(self) -> bool:
+        """Sums lie where left vectors were: one barrier more, less shared memory."""
+        return self.left_dtype == "float32" and self.sums > STRIP
+
+    @property
+    def sums(self) -> int:
+        """Sums of a row of V, of which ``depth`` make one read."""
+        return self.depth * self.vectors * self.heads
+
+    @property
+    def homes(self) -> dict[str, tuple[str, int]]:
+        """Where arrays lie that this needs, inside those of other rows' code: in which, and from which row on."""
+        free = {name: shape for name, shape in self.others.items() if name != "numbers"}
+        return housed(self, {name: shape for name, shape in self.needed.items() if name != "head_numbers"}, free)
+
+    @property
+    def needed(self) -> dict[str, tuple[int, int]]:
+        lefts = self.waiting * self.left_rows
+        made = {
+            "record_lefts": (max(lefts, self.sums) if self.together else lefts, self.span),
+            "partial": (self.sums, self.span),
+            "record_scores": (self.record_tiles * STRIP * self.rank, self.heads * self.pairs * 2),
+            "head_numbers": (self.heads * self.T, len(self.spec.program.definitions) + 1),
+        }
+        return {name: shape for name, shape in made.items() if name != "partial" or not self.together}
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of read vectors."""
+        return ceil_div(self.vectors, 2)
 
     @property
     def arrays(self) -> dict[str, tuple[int, ...]]:
-        made = {
-            "record_scores": (self.left_rows, ceil_div(self.vectors, 2) * 2),
-            "partial": (self.depth * self.vectors, self.span),
-        }
-        return made | ({"record_lefts": (self.left_rows, self.span)} if self.parking == "record_lefts" else {})
+        return {name: shape for name, shape in self.needed.items() if name not in self.homes}
 
     @property
     def possible(self) -> bool:

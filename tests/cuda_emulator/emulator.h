@@ -87,8 +87,8 @@ static dim3 blockIdx, threadIdx, blockDim;
 namespace emulator {
 enum State { RUNS, AT_SHUFFLE, AT_BARRIER, DONE };
 struct Words { uint word[6]; };
-struct Copy { void* to; const void* from; int bytes; };
-struct Fiber { ucontext_t context; std::vector<char> stack; State state; Words brought; std::vector<Copy> copies; };
+struct Copy { void* to; const void* from; int bytes, group; };
+struct Fiber { ucontext_t context; std::vector<char> stack; State state; Words brought; std::vector<Copy> copies; int groups; };
 static std::vector<Fiber> fibers;
 static std::vector<Words> snapshot;  // what the lanes of a warp brought to the last shuffle that all of them reached
 static ucontext_t scheduler;
@@ -142,6 +142,7 @@ inline int run(void (*f)(), long long blocks, int threads, bool descending) {
       makecontext(&fiber.context, entry, 0);
       fiber.state = RUNS;
       fiber.copies.clear();
+      fiber.groups = 0;
     }
     for (;;) {
       int done = 0;
@@ -193,13 +194,17 @@ namespace tl {
 // A copy is done where its thread waits for it, as late as may be.
 template <int bytes> void cp_async_gs(void* to, const void* from) {
   if (uint64_t(to) % bytes || uint64_t(from) % bytes) __builtin_trap();
-  emulator::fibers[emulator::current].copies.push_back({to, from, bytes});
+  emulator::Fiber& f = emulator::fibers[emulator::current];
+  f.copies.push_back({to, from, bytes, f.groups});
 }
-inline void cp_async_commit() {}
-template <int groups> void cp_async_wait() {
-  static_assert(groups == 0);
-  for (emulator::Copy c : emulator::fibers[emulator::current].copies) memcpy(c.to, c.from, c.bytes);
-  emulator::fibers[emulator::current].copies.clear();
+inline void cp_async_commit() { ++emulator::fibers[emulator::current].groups; }
+template <int groups> void cp_async_wait() {  // for all groups that are committed but the latest
+  emulator::Fiber& f = emulator::fibers[emulator::current];
+  std::vector<emulator::Copy> left;
+  for (emulator::Copy c : f.copies)
+    if (c.group + groups < f.groups) memcpy(c.to, c.from, c.bytes);
+    else left.push_back(c);
+  f.copies.swap(left);
 }
 
 // D += A B, A by rows, B by columns: m16n8k8 of tf32 (what is below its 11 bits is cut off), m16n8k16 of two 16-bit values a word, all
