@@ -26,7 +26,7 @@ from kvbuffer_codegen.schedules import Program, common
 from kvbuffer_codegen.schedules.gpu_channel import walk_row, walk_tokens
 from kvbuffer_codegen.schedules.gpu_mma import run_window
 from kvbuffer_codegen.schedules.gpu_mma_scaled import run_scaled
-from kvbuffer_codegen.schedules.gpu_records import run_records, with_arrays, with_fold_arrays
+from kvbuffer_codegen.schedules.gpu_records import AloneCell, run_records, with_arrays, with_fold_arrays
 from kvbuffer_codegen.schedules.gpu_replay import replay_row
 from kvbuffer_codegen.schedules.gpu_ring import ring_registers
 from kvbuffer_codegen.schedules.gpu_state import fold_pending, load_state, store_state
@@ -263,7 +263,7 @@ def run_alone(cell: Cell, length: Any) -> None:
     a = Alone(cell.spec, cell.geo.schedule)
     if tvm.tirx.all(cell.tile < a.V // a.span, cell.hv % a.heads == 0):
         row = with_arrays(cell, a)
-        run_records(dataclasses.replace(row, geo=cell.geo.ordinary), dataclasses.replace(row, geo=a), length)
+        run_records(dataclasses.replace(row, geo=cell.geo.ordinary), AloneCell.of(row, a), length)
 
 
 @T.macro

@@ -113,6 +113,16 @@ class OwnRow(Cell):
         return cls(**{**alone, "hv": cell.hv + h, "shared": {**cell.shared, "numbers": numbers}})
 
 
+class AloneCell(Cell):
+    """A thread of a block whose row has records alone."""
+
+    geo: Alone
+
+    @classmethod
+    def of(cls, cell: Cell, alone: Alone) -> AloneCell:
+        return cls(**{**{f.name: getattr(cell, f.name) for f in dataclasses.fields(cell)}, "geo": alone})
+
+
 @dataclass
 class Walk:
     """Registers for a row's records; lane (g, t) of a warp, ``rank`` = 1.
@@ -144,12 +154,12 @@ class Lane:
         lane = cell.thread % WARP
         return cls(cell.thread // WARP, lane // 4, lane % 4)
 
-    def tile(self, cell: Cell, m: int) -> Any:
+    def tile(self, cell: AloneCell, m: int) -> Any:
         """The warp's tile number ``m``."""
         return m * cell.geo.warps + self.warp
 
 
-def record_registers(cell: Cell) -> Walk:
+def record_registers(cell: AloneCell) -> Walk:
     g, layout = cell.geo, cell.spec.record_layout
     needed = leaves_of([layout.log_decay_scalar, *(right.scale for right in layout.rights)], "input")
     numbers = [Leaves(cell.spec, {node: T.alloc_local((1,), F32) for node in needed}) for _ in range(g.heads)]
@@ -164,7 +174,7 @@ def record_registers(cell: Cell) -> Walk:
 
 
 @T.macro
-def load_lane(cell: Cell, lane: Lane, into: Any, at: Any, name: str, source: Place) -> None:
+def load_lane(cell: AloneCell, lane: Lane, into: Any, at: Any, name: str, source: Place) -> None:
     """``into[at : at + K / 4]`` = the lane's columns of a vector over K."""
     width = access(cell.spec, name, WIDE)
     for c in T.unroll(cell.geo.K // (4 * width)):
@@ -173,7 +183,7 @@ def load_lane(cell: Cell, lane: Lane, into: Any, at: Any, name: str, source: Pla
 
 
 @T.macro
-def load_vectors(cell: Cell, lane: Lane, walk: Walk) -> None:
+def load_vectors(cell: AloneCell, lane: Lane, walk: Walk) -> None:
     """The operands that read vectors are, those that do not exist being copies of the last."""
     g = cell.geo
     for m in list(range(g.read_tiles)):
@@ -186,7 +196,7 @@ def load_vectors(cell: Cell, lane: Lane, walk: Walk) -> None:
 
 
 @T.macro
-def load_keys(cell: Cell, lane: Lane, walk: Walk) -> None:
+def load_keys(cell: AloneCell, lane: Lane, walk: Walk) -> None:
     """Right vectors of the warp's records, and what multiplies them."""
     g, layout = cell.geo, cell.spec.record_layout
     for h, numbers in enumerate(walk.numbers):
@@ -210,7 +220,7 @@ def record_number(cell: Cell, numbers: Leaves, expr: Expr | None, j: Any) -> Any
 
 
 @T.macro
-def load_decays(cell: Cell, walk: Walk) -> None:
+def load_decays(cell: AloneCell, walk: Walk) -> None:
     """Log-decays of all records, by every warp for itself."""
     log_decay = cell.spec.record_layout.log_decay_scalar
     for h in list(range(cell.geo.heads)):
@@ -223,26 +233,26 @@ def load_decays(cell: Cell, walk: Walk) -> None:
                 walk.decay[at] = record_number(head, walk.numbers[h], log_decay, j)
 
 
-def left_row(cell: Cell, tile: Any, q: Any, h: int, r: Any) -> Any:
+def left_row(cell: AloneCell, tile: Any, q: Any, h: int, r: Any) -> Any:
     """Where left vector ``r`` of head ``h`` of the thread's record ``q`` of a tile waits."""
     g = cell.geo
     place = ((tile % g.waiting * g.heads + h) * g.rounds + q) * g.depth + cell.thread // g.parts
     return place * g.rank + r
 
 
-def piece_row(cell: Cell, m: Any) -> Any:
+def piece_row(cell: AloneCell, m: Any) -> Any:
     """First of the rows of V of the thread's piece ``m``, inside the block's."""
     g = cell.geo
     return (m * g.parts + cell.thread % g.parts) * g.piece
 
 
-def own_record(cell: Cell, tile: Any, q: Any) -> Any:
+def own_record(cell: AloneCell, tile: Any, q: Any) -> Any:
     """The thread's record number ``q`` of a tile."""
     return tile * STRIP + q * cell.geo.depth + cell.thread // cell.geo.parts
 
 
 @T.macro
-def fetch_lefts(cell: Cell, tile: Any) -> None:
+def fetch_lefts(cell: AloneCell, tile: Any) -> None:
     """The thread's left vectors of a tile on their way to shared memory, where there is such a tile."""
     g = cell.geo
     lefts = cell.shared["record_lefts"]
@@ -264,7 +274,9 @@ def fetch_lefts(cell: Cell, tile: Any) -> None:
 
 
 @T.macro
-def multiply_vectors(cell: Cell, into: Any, at: int, keys: Any, first: Any, second: Any, walk: Walk, m: int) -> None:
+def multiply_vectors(
+    cell: AloneCell, into: Any, at: int, keys: Any, first: Any, second: Any, walk: Walk, m: int
+) -> None:
     """``into[at : at + 4]`` = the products of right vectors, the lane's two from ``first`` and ``second`` on, with read
     vectors of tile ``m``."""
     words = T.alloc_local((8,), keys.dtype)
@@ -280,7 +292,7 @@ def multiply_vectors(cell: Cell, into: Any, at: int, keys: Any, first: Any, seco
 
 
 @T.macro
-def weigh_records(cell: Cell, walk: Walk) -> None:
+def weigh_records(cell: AloneCell, walk: Walk) -> None:
     """Weights of all records, from their log-decays, newest first. Called by whole warps."""
     g = cell.geo
     carry = T.alloc_local((g.heads,), F32)
@@ -293,7 +305,7 @@ def weigh_records(cell: Cell, walk: Walk) -> None:
 
 
 @T.macro
-def take_weight(cell: Cell, walk: Walk, h: int, j: Any, into: Any, at: int) -> None:
+def take_weight(cell: AloneCell, walk: Walk, h: int, j: Any, into: Any, at: int) -> None:
     """``into[at]`` = the weight of record ``j``. Called by whole warps, the records of which share a slot."""
     g = cell.geo
     into[at] = T.float32(1)
@@ -304,7 +316,7 @@ def take_weight(cell: Cell, walk: Walk, h: int, j: Any, into: Any, at: int) -> N
 
 
 @T.macro
-def score_records(cell: Cell, lane: Lane, walk: Walk) -> None:
+def score_records(cell: AloneCell, lane: Lane, walk: Walk) -> None:
     """Weighed scores of the warp's records against all read vectors to shared memory, 0 where there is no record."""
     g, layout = cell.geo, cell.spec.record_layout
     sums, weights, pair = T.alloc_local((4,), F32), T.alloc_local((2 * g.heads,), F32), T.alloc_local((2,), F32)
@@ -334,7 +346,7 @@ def score_records(cell: Cell, lane: Lane, walk: Walk) -> None:
 
 
 @T.macro
-def score_window(own: OwnRow, cell: Cell, lane: Lane, walk: Walk) -> None:
+def score_window(own: OwnRow, cell: AloneCell, lane: Lane, walk: Walk) -> None:
     """The scores of the window's own right vectors, without their numbers, by one warp a rank, to shared memory."""
     g = cell.geo
     keys, sums = T.alloc_local((g.K // PIECE,), cell.spec.io), T.alloc_local((4,), F32)
@@ -351,7 +363,7 @@ def score_window(own: OwnRow, cell: Cell, lane: Lane, walk: Walk) -> None:
 
 
 @T.macro
-def sum_tile(cell: Cell, tile: Any, totals: Any) -> None:
+def sum_tile(cell: AloneCell, tile: Any, totals: Any) -> None:
     """``totals[heads * vectors * rows]`` += left vectors of the thread's records of a tile, times their scores."""
     g = cell.geo
     lefts, score = T.alloc_local((g.rows,), g.left_dtype), T.alloc_local((2 * g.pairs,), F32)
@@ -373,7 +385,7 @@ def sum_tile(cell: Cell, tile: Any, totals: Any) -> None:
 
 
 @T.macro
-def sum_records(cell: Cell) -> None:
+def sum_records(cell: AloneCell) -> None:
     """What is read of all records, to shared memory in ``depth`` parts."""
     g = cell.geo
     totals = T.alloc_local((g.heads * g.vectors * g.rows,), F32)
@@ -397,7 +409,7 @@ def sum_records(cell: Cell) -> None:
 
 
 @T.macro
-def take_reads(cell: Cell, h: int, rows: Rows) -> None:
+def take_reads(cell: AloneCell, h: int, rows: Rows) -> None:
     """A thread's own row of what head ``h`` read of all records."""
     g = cell.geo
     for v in list(range(g.vectors)):
@@ -408,7 +420,7 @@ def take_reads(cell: Cell, h: int, rows: Rows) -> None:
 
 
 @T.macro
-def take_nothing(cell: Cell, rows: Rows) -> None:
+def take_nothing(cell: AloneCell, rows: Rows) -> None:
     for buffer in rows.reads:
         for t in T.unroll(cell.geo.T):
             buffer[t] = ZERO
@@ -492,7 +504,7 @@ def with_arrays(cell: Cell, alone: Alone) -> Cell:
 
 
 @T.macro
-def run_records(cell: Cell, alone: Cell, length: Any) -> None:
+def run_records(cell: Cell, alone: AloneCell, length: Any) -> None:
     """One row with at least one token and no checkpoint, that does not fold. ``cell`` and ``alone``: the same with the
     geometry of ordinary rows, which tokens are dealt by, and with that of rows that have records alone."""
     g, a = cell.geo, alone.geo

@@ -946,9 +946,9 @@ class Alone(Geometry):
         return housed(self, {name: shape for name, shape in self.needed.items() if name != "head_numbers"}, free)
 
     @property
-    def needed(self) -> dict[str, tuple[int, int]]:
+    def needed(self) -> dict[str, tuple[int, ...]]:
         lefts = self.waiting * self.left_rows
-        made = {
+        made: dict[str, tuple[int, ...]] = {
             "record_lefts": (max(lefts, self.sums) if self.together else lefts, self.span),
             "partial": (self.sums, self.span),
             "record_scores": (self.record_tiles * STRIP * self.rank, self.heads * self.pairs * 2),
