@@ -11,6 +11,7 @@ its channels' scales: what is folded is worked out three times, as a lane has no
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -20,27 +21,37 @@ import tilelang.language as T
 from kvbuffer_codegen.schedules import common
 from kvbuffer_codegen.schedules.gpu_mma import (
     Operand,
+    add_product,
     await_state,
     chunk_column,
     clear,
     gain_at,
     load_piece,
+    put,
     read_history,
     read_row,
     run_window,
     store_sums,
-    sum_records,
-    take_state,
-    weigh_lefts,
 )
-from kvbuffer_codegen.schedules.gpu_mma_load import Lane, Records, clear_missing, tile_accesses, weight_place
-from kvbuffer_codegen.schedules.gpu_scaled import inverse_of, magnitude, scale_of, top
+from kvbuffer_codegen.schedules.gpu_mma_load import (
+    Lane,
+    Records,
+    clear_missing,
+    existing,
+    key_row,
+    order,
+    tile_accesses,
+    weight_of,
+    weight_place,
+)
+from kvbuffer_codegen.schedules.gpu_scaled import inverse_of, scale_of, top
 from kvbuffer_codegen.schedules.gpu_tile import F32, ZERO, Cell, Place, access, load_columns
 from kvbuffer_codegen.schedules.gpu_token import own_token
-from kvbuffer_codegen.schedules.space_gpu import BAND, STEP, STRIP, ceil_div
+from kvbuffer_codegen.schedules.space_gpu import BAND, STEP, STRIP, WARP, ceil_div
 
 DIGITS = 4
 OLD, NEW, INVERSE = 0, 1, 2  #: rows of the channels' scales in shared memory
+UNROLLED = 2  #: chunks of a fold at a time
 WHOLE = 1.5 * 2.0**23  #: added to a float32, its low bits are the nearest whole number
 #: Exponents, as float32 has them, of the largest value of a vector that are told apart: its unit is 2^29 below, and
 #: neither it nor its inverse may overflow.
@@ -131,12 +142,13 @@ def split_vector(cell: Cell, vector: Any, channels: Any) -> None:
 
 def byte_of(words: Any, byte: int) -> Any:
     """Byte number ``byte`` of each of four words."""
-
-    def permuted(a: Any, b: Any, selector: int) -> Any:
-        return T.call_pure_extern("uint32", "__byte_perm", a, b, T.uint32(selector))
-
     pair = byte | (byte + 4) << 4
     return permuted(permuted(words[0], words[1], pair), permuted(words[2], words[3], pair), 0x5410)
+
+
+def permuted(a: Any, b: Any, selector: int) -> Any:
+    """Four bytes of two words."""
+    return T.call_pure_extern("uint32", "__byte_perm", a, b, T.uint32(selector))
 
 
 def digit_row(cell: Cell, band: Any, vector: Any, d: Any) -> Any:
@@ -225,33 +237,140 @@ def read_checkpoint(cell: Cell, lane: Lane, rows: Any, sums: Any) -> None:
                     sums[at] = sums[at] * cell.shared["units"][vector] * rows[i]
 
 
+@dataclass
+class Lefts:
+    """Weighed left vectors of the records at a strip, as operands. ``parts``: of bfloat16, three of which hold a
+    float32, two records a word, 16 records a product; or in two parts of tf32 (``whole``), where right vectors are
+    wider."""
+
+    parts: list[Any]
+    whole: Operand | None
+
+    @classmethod
+    def of(cls, cell: Cell) -> Lefts:
+        g = cell.geo
+        if g.key_dtype == "bfloat16":
+            return cls([T.alloc_local((4 * g.rank * record_pairs(g),), "uint32") for _ in range(3)], None)
+        return cls([], Operand.of(g.left_at(1, 0, 0)))
+
+
+def record_pairs(g: Any) -> int:
+    """Products over 16 records."""
+    return ceil_div(g.record_steps, 2)
+
+
 @T.macro
-def value_chunk(cell: Cell, lane: Lane, lefts: Operand, c: Any, rows: Any, values: Any) -> None:
-    """``values[8 * owned]``: chunk ``c`` of the state with all records folded in, a piece of each of the lane's rows;
-    ``rows`` has their scales, decayed."""
+def take_lefts(cell: Cell, lane: Lane, strip: Any, lefts: Lefts) -> None:
+    """The records' left vectors at the warp's strip number ``strip``, loaded again and weighed: those that a row which
+    does not fold has in registers are of all strips."""
     g = cell.geo
-    codes, gain = T.alloc_local((8 * g.owned,), g.spec.state), T.alloc_local((8 * g.owned,), F32)
+    raw = T.alloc_local((1,), F32)
+    row = cell.tile * g.schedule.block_v + lane.row(strip)
+    for r, left in enumerate(cell.spec.record_layout.lefts):
+        for s in list(range(2 * record_pairs(g) if lefts.whole is None else g.record_steps)):
+            x = T.alloc_local((4,), F32)
+            for e in list(range(2)):
+                j = s * STEP + order(2 * lane.t + e)
+                for p in list(range(2)):
+                    x[2 * e + p] = ZERO
+                for part in left.args if left.op == "add" else (left,):
+                    source = cell.record(part.value, existing(cell, j))
+                    pair = T.alloc_local((2,), source.tensor.dtype)
+                    for p in T.vectorized(2):
+                        pair[p] = source.tensor[(*source.where, row + p)]
+                    for p in list(range(2)):
+                        x[2 * e + p] = x[2 * e + p] + T.cast(pair[p], F32)
+                for p in list(range(2)):
+                    raw[0] = x[2 * e + p] * (weight_of(cell, lane, r, s, e) if s < g.record_steps else ZERO)
+                    x[2 * e + p] = T.Select(j < cell.count, raw[0], ZERO)
+            split_lefts(cell, lefts, r, s, x)
+
+
+@T.macro
+def split_lefts(cell: Cell, lefts: Lefts, r: int, s: int, x: Any) -> None:
+    """Left vectors ``r`` of two records of step ``s`` at two rows each, ``x[4]``, as operands."""
+    g = cell.geo
+    if lefts.whole is not None:
+        for i in list(range(4)):
+            put(lefts.whole, g.left_at(0, r, s) + i, x[i])
+    else:
+        # A buffer each: TileLang reads what was reinterpreted no second time after a store.
+        rests = [x, *(T.alloc_local((4,), F32) for _ in lefts.parts)]
+        for part, rest, less in zip(lefts.parts, rests[:-1], rests[1:], strict=True):
+            for p in list(range(2)):
+                part[(r * record_pairs(g) + s // 2) * 4 + s % 2 * 2 + p] = upper_halves(rest[p], rest[2 + p])
+            for i in list(range(4)):
+                less[i] = rest[i] - T.reinterpret(T.reinterpret(rest[i], "uint32") & T.uint32(0xFFFF0000), F32)
+
+
+def upper_halves(a: Any, b: Any) -> Any:
+    """Two float32, cut off to bfloat16, as a word."""
+    return permuted(T.reinterpret(a, "uint32"), T.reinterpret(b, "uint32"), 0x7632)
+
+
+@T.macro
+def gather(cell: Cell, lane: Lane, lefts: Lefts, c: Any, gain: Any) -> None:
+    """``gain[8]``: what the records add to chunk ``c`` of a strip of the state."""
+    g, keys = cell.geo, cell.shared["keys"]
+    raw = T.alloc_local((4,), keys.dtype)
+    words, b = T.alloc_local((4,), "uint32"), [Operand.of(2, g.key_dtype) for _ in range(2)]
+    clear(gain)
+    for r in list(range(g.rank)):
+        for s in list(range(g.record_steps)):
+            for e in list(range(2)):
+                row = key_row(cell, r, s * STEP + order(2 * lane.t + e))
+                for h in T.vectorized(2):  # columns 2 g + h of the chunk
+                    raw[2 * e + h] = keys[row, c * STRIP + 2 * lane.g + h]
+            for h in list(range(2)):
+                if lefts.whole is None:
+                    words[2 * h + s % 2] = packed(raw[h], raw[2 + h])
+                    if s % 2 == 0 and s + 1 == g.record_steps:
+                        words[2 * h + 1] = T.uint32(0)
+                else:
+                    for e in list(range(2)):
+                        put(b[h], e, raw[2 * e + h])
+                    add_product(gain, gain, 4 * h, lefts.whole, b[h], g.left_at(0, r, s))
+            if lefts.whole is None and (s % 2 == 1 or s + 1 == g.record_steps):
+                for part in reversed(lefts.parts):
+                    for h in list(range(2)):
+                        multiply_words(gain, 4 * h, part, (r * record_pairs(g) + s // 2) * 4, words, 2 * h)
+
+
+def packed(a: Any, b: Any) -> Any:
+    """Two bfloat16 as a word."""
+    low, high = (T.cast(T.reinterpret(x, "uint16"), "uint32") for x in (a, b))
+    return low | high << T.uint32(16)
+
+
+@T.macro
+def multiply_words(into: Any, at: int, a: Any, a_at: int, b: Any, b_at: int) -> None:
+    """``into[at : at + 4]`` += a b, of a warp, of bfloat16, two a word."""
+    kinds = "bf16", "bf16", "fp32"
+    T.ptx_mma(F32, "m16n8k16", "row", "col", *kinds, a.data, a_at, b.data, b_at, into.data, at, T.bool(False))
+
+
+@T.macro
+def value_chunk(cell: Cell, lane: Lane, lefts: Lefts, strip: Any, c: Any, rows: Any, values: Any) -> None:
+    """``values[8]``: chunk ``c`` of a strip of the state with all records folded in, a piece of each of the lane's two
+    rows; ``rows`` has their scales, decayed."""
+    codes, gain = T.alloc_local((8,), cell.spec.state), T.alloc_local((8,), F32)
     scales = T.alloc_local((4,), F32)
-    take_state(cell, lane, c, codes)
+    for p in list(range(2)):
+        load_piece(codes, 4 * p, cell.shared["state"], lane.row(strip) + p, chunk_column(cell, lane, c))
     load_piece(scales, 0, cell.shared["channels"], OLD, chunk_column(cell, lane, c))
-    sum_records(cell, lane, lefts, c, gain)
-    for o in list(range(g.owned)):
-        for p in list(range(2)):
-            for e in list(range(4)):
-                at = 8 * o + 4 * p + e
-                values[at] = T.cast(codes[at], F32) * scales[e] * rows[2 * o + p] + gain[gain_at(o, p, e)]
+    gather(cell, lane, lefts, c, gain)
+    for p in list(range(2)):
+        for e in list(range(4)):
+            values[4 * p + e] = T.cast(codes[4 * p + e], F32) * scales[e] * rows[p] + gain[gain_at(0, p, e)]
 
 
 @T.macro
-def find_largest(cell: Cell, lane: Lane, values: Any, c: Any) -> None:
-    """The largest magnitudes of a chunk's columns over the warp's rows, to shared memory. A lane keeps two columns of
-    four, then one: fewer are exchanged."""
-    g = cell.geo
+def find_largest(cell: Cell, lane: Lane, values: Any, strip: Any, c: Any) -> None:
+    """The largest magnitudes of a chunk's columns over the strip, to shared memory. A lane keeps two columns of four,
+    then one: fewer are exchanged."""
     most, sent = T.alloc_local((4,), F32), T.alloc_local((2,), F32)
     for e in list(range(4)):
-        most[e] = magnitude(values[e])
-        for i in list(range(1, 2 * g.owned)):
-            most[e] = T.max(most[e], magnitude(values[4 * i + e]))
+        most[e] = T.max(size(values[e]), size(values[4 + e]))
     for mask, half in ((4, 2), (2, 1)):
         for e in list(range(half)):
             sent[e] = T.Select((lane.g & mask) != 0, most[e], most[half + e])
@@ -259,7 +378,12 @@ def find_largest(cell: Cell, lane: Lane, values: Any, c: Any) -> None:
             most[e] = T.max(most[e], T.shfl_xor(sent[e], 4 * mask))
     most[0] = T.max(most[0], T.shfl_xor(most[0], 4))
     if lane.g % 2 == 0:
-        cell.shared["channel_largest"][lane.warp, chunk_column(cell, lane, c) + lane.g // 2] = most[0]
+        column = chunk_column(cell, lane, c) + lane.g // 2
+        cell.shared["channel_largest"][lane.strip + strip, column] = most[0]
+
+
+def size(x: Any) -> Any:
+    return T.call_pure_extern("float32", "fabsf", x)
 
 
 @T.macro
@@ -271,8 +395,8 @@ def choose_channels(cell: Cell) -> None:
         k = q * g.schedule.threads + cell.thread
         if k < g.K:
             most[0] = ZERO
-            for w in T.unroll(g.warps):
-                most[0] = T.max(most[0], cell.shared["channel_largest"][w, k])
+            for strip in T.unroll(g.strips):
+                most[0] = T.max(most[0], cell.shared["channel_largest"][strip, k])
             most[0] = scale_of(common.saturated(most[0], g.spec.state))
             cell.shared["channels"][NEW, k] = most[0]
             cell.shared["channels"][INVERSE, k] = inverse_of(most[0], 1.0)
@@ -284,72 +408,79 @@ def flatten(cell: Cell, lane: Lane, c: Any, values: Any) -> None:
     """``values`` of a chunk by their channels' new scales."""
     scales = T.alloc_local((4,), F32)
     load_piece(scales, 0, cell.shared["channels"], INVERSE, chunk_column(cell, lane, c))
-    for e in list(range(4)):
-        for i in list(range(2 * cell.geo.owned)):
-            values[4 * i + e] = values[4 * i + e] * scales[e]
+    for i in list(range(8)):
+        values[i] = values[i] * scales[i % 4]
 
 
 @T.macro
-def choose_rows(cell: Cell, lane: Lane, rows: Any, inverse: Any) -> None:
-    """The new scales of the lane's rows and their inverses, from the largest values of its columns; to the pool."""
-    g = cell.geo
-    for i in list(range(2 * g.owned)):
+def choose_rows(cell: Cell, lane: Lane, strip: Any, largest: Any, inverse: Any) -> None:
+    """The new scales of the lane's two rows, to the pool and to shared memory, and their inverses."""
+    for p in list(range(2)):
         for mask in (1, 2):
-            rows[i] = T.max(rows[i], T.shfl_xor(rows[i], mask))
-        rows[i] = scale_of(T.min(rows[i], T.float32(1)))  # of values out of range more
-        inverse[i] = inverse_of(rows[i], top(cell))
-        rows[i] = rows[i] * common.number(1 / top(cell))
+            largest[p] = T.max(largest[p], T.shfl_xor(largest[p], mask))
+        largest[p] = scale_of(T.min(largest[p], T.float32(1)))  # of values out of range more
+        inverse[p] = inverse_of(largest[p], top(cell))
+        largest[p] = largest[p] * common.number(1 / top(cell))
     if lane.t == 0:
-        for o in list(range(g.owned)):
-            for p in T.vectorized(2):
-                cell.args.state_rows[cell.slot, cell.hv, lane.row(o) + p] = rows[2 * o + p]
+        for p in T.vectorized(2):
+            cell.args.state_rows[cell.slot, cell.hv, lane.row(strip) + p] = largest[p]
+        for p in T.vectorized(2):
+            cell.shared["rows"][lane.row(strip) + p] = largest[p]
 
 
 @T.macro
-def encode_chunk(cell: Cell, lane: Lane, c: Any, values: Any, inverse: Any) -> None:
+def encode_chunk(cell: Cell, lane: Lane, strip: Any, c: Any, values: Any, inverse: Any) -> None:
     """Flat ``values`` of a chunk as codes to shared memory."""
-    g = cell.geo
-    coded, code = T.alloc_local((4,), g.spec.state), T.alloc_local((1,), F32)
-    for i in list(range(2 * g.owned)):
+    coded, code = T.alloc_local((4,), cell.spec.state), T.alloc_local((1,), F32)
+    for p in list(range(2)):
         for e in list(range(4)):
-            code[0] = T.max(T.min(values[4 * i + e] * inverse[i], T.float32(top(cell))), T.float32(-top(cell)))
+            code[0] = T.max(T.min(values[4 * p + e] * inverse[p], T.float32(top(cell))), T.float32(-top(cell)))
             code[0] = code[0] + common.number(WHOLE)
-            coded[e] = T.cast(T.reinterpret(code[0], "int32"), g.spec.state)
+            coded[e] = T.cast(T.reinterpret(code[0], "int32"), cell.spec.state)
         for e in T.vectorized(4):
-            cell.shared["state"][lane.row(i // 2) + i % 2, chunk_column(cell, lane, c) + e] = coded[e]
+            cell.shared["state"][lane.row(strip) + p, chunk_column(cell, lane, c) + e] = coded[e]
 
 
 @T.macro
-def fold_codes(cell: Cell, lane: Lane, records: Records, rows: Any, decay: Any) -> None:
-    """The state with all records folded in, by new scales, to shared memory and to the pool; ``rows`` gets theirs."""
+def fold_codes(cell: Cell, lane: Lane, decay: Any) -> None:
+    """The state with all records folded in, by new scales, to shared memory and to the pool. Strip by strip, with the
+    registers of one."""
     g = cell.geo
     chunks = g.K // STRIP
-    lefts = Operand.of(records.lefts.shape[0])
-    old, inverse, values = (T.alloc_local((n * g.owned,), F32) for n in (2, 2, 8))
-    clear_missing(cell, lane, records)
-    weigh_lefts(cell, lane, records, lefts)
-    for i in list(range(2 * g.owned)):
-        old[i] = rows[i] * decay
-        rows[i] = ZERO
-    for c in T.unroll(chunks, unroll_factor=1):
-        value_chunk(cell, lane, lefts, c, old, values)
-        find_largest(cell, lane, values, c)
+    lefts = Lefts.of(cell)
+    old, largest, inverse, values = (T.alloc_local((n,), F32) for n in (2, 2, 2, 8))
+    for strip in T.unroll(g.owned, unroll_factor=1):
+        take_lefts(cell, lane, strip, lefts)
+        take_rows(cell, lane, strip, old, decay)
+        for c in T.unroll(chunks, unroll_factor=UNROLLED):
+            value_chunk(cell, lane, lefts, strip, c, old, values)
+            find_largest(cell, lane, values, strip, c)
     T.sync_threads()
     choose_channels(cell)
     T.sync_threads()
-    for c in T.unroll(chunks, unroll_factor=1):
-        value_chunk(cell, lane, lefts, c, old, values)
-        flatten(cell, lane, c, values)
-        for i in list(range(2 * g.owned)):
-            for e in list(range(4)):
-                rows[i] = T.max(rows[i], magnitude(values[4 * i + e]))
-    choose_rows(cell, lane, rows, inverse)
-    for c in T.unroll(chunks, unroll_factor=1):
-        value_chunk(cell, lane, lefts, c, old, values)
-        flatten(cell, lane, c, values)
-        encode_chunk(cell, lane, c, values, inverse)
+    for strip in T.unroll(g.owned, unroll_factor=1):
+        take_lefts(cell, lane, strip, lefts)
+        take_rows(cell, lane, strip, old, decay)
+        clear(largest)
+        for c in T.unroll(chunks, unroll_factor=UNROLLED):
+            value_chunk(cell, lane, lefts, strip, c, old, values)
+            flatten(cell, lane, c, values)
+            for i in list(range(8)):
+                largest[i // 4] = T.max(largest[i // 4], size(values[i]))
+        choose_rows(cell, lane, strip, largest, inverse)
+        for c in T.unroll(chunks, unroll_factor=UNROLLED):
+            value_chunk(cell, lane, lefts, strip, c, old, values)
+            flatten(cell, lane, c, values)
+            encode_chunk(cell, lane, strip, c, values, inverse)
     T.sync_warp()
     write_codes(cell, lane)
+
+
+@T.macro
+def take_rows(cell: Cell, lane: Lane, strip: Any, rows: Any, decay: Any) -> None:
+    """The scales of the lane's rows of a strip, decayed."""
+    for p in list(range(2)):
+        rows[p] = cell.shared["rows"][lane.row(strip) + p] * decay
 
 
 @T.macro
@@ -371,8 +502,16 @@ def read_codes(cell: Cell, lane: Lane, records: Records, folds: Any, scales: Sca
     for i in list(range(2 * g.owned)):
         scales.rows[i] = T.Select(cell.kv_only == 0, scales.rows[i], ZERO)
     if folds:
+        if lane.t == 0:
+            for i in list(range(2 * g.owned)):
+                cell.shared["rows"][lane.row(i // 2) + i % 2] = scales.rows[i]
         await_state(cell, lane)
-        fold_codes(cell, lane, records, scales.rows, decay[0])
+        # The same head, which no compiler sees: it would keep the addresses of all that was loaded, to store there.
+        head = T.alloc_local((1,), "int32")
+        head[0] = T.shfl_sync(cell.hv, 0, WARP)
+        fold_codes(dataclasses.replace(cell, hv=head[0]), lane, decay[0])
+        for i in list(range(2 * g.owned)):
+            scales.rows[i] = cell.shared["rows"][lane.row(i // 2) + i % 2]
         if cell.warp_group < g.T:
             for c in T.unroll(g.columns):
                 scales.channels[c] = cell.shared["channels"][NEW, cell.column(c)]

@@ -553,13 +553,15 @@ class Geometry:
 
     def _shared_codes(self) -> dict[str, tuple[int, ...]]:
         """Digits of the read vectors, four of neighbouring columns a word, and the unit of each; channels: the scales
-        read, those chosen anew from the largest values that each warp saw, and the inverses of these."""
+        read, those chosen anew from the largest values of each strip, and the inverses of these; rows: theirs,
+        while a row folds."""
         vectors = self.T * self.reads
         return {
             "digits": (self.K // BAND * vectors * 4, BAND // 4),
             "units": (vectors,),
             "channels": (3, self.K),
-            "channel_largest": (self.warps, self.K),
+            "channel_largest": (self.strips, self.K),
+            "rows": (self.V,),
         }
 
     def shared(self) -> dict[str, tuple[int, ...]]:
