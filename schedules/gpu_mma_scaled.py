@@ -58,48 +58,42 @@ WHOLE = 1.5 * 2.0**23  #: added to a float32, its low bits are the nearest whole
 LEAST_EXPONENT, NO_NUMBER = 30, 255
 
 
-@dataclass
-class Scales:
-    """[2 * owned] those of the lane's rows, [columns] of its columns of a token; 0 for a row without a checkpoint."""
-
-    rows: Any
-    channels: Any
-
-
-def scale_registers(cell: Cell) -> Scales:
-    g = cell.geo
-    return Scales(T.alloc_local((2 * g.owned,), F32), T.alloc_local((g.columns,), F32))
+def scale_registers(cell: Cell) -> Any:
+    """[columns] scales of the channels that a lane has of a token; 0 for a row without a checkpoint."""
+    return T.alloc_local((cell.geo.columns,), F32)
 
 
 @T.macro
-def load_scales(cell: Cell, lane: Lane, scales: Scales) -> None:
+def load_scales(cell: Cell, lane: Lane, channels: Any) -> None:
+    """Channels to registers, the scales of the warp's rows on their way to shared memory."""
     g, where = cell.geo, (cell.slot, cell.hv)
     if cell.warp_group < g.T:
-        load_columns(
-            cell,
-            scales.channels,
-            Place(cell.args.state_channels, where),
-            access(cell.spec, "state_channels", g.piece),
+        width = access(cell.spec, "state_channels", g.piece)
+        load_columns(cell, channels, Place(cell.args.state_channels, where), width)
+    if cell.thread % WARP < g.owned * STRIP // 4:
+        row = lane.strip * STRIP + cell.thread % WARP * 4
+        T.call_extern(
+            "handle",
+            "tl::cp_async_gs<16>",
+            T.address_of(cell.shared["rows"][row]),
+            T.address_of(cell.args.state_rows[(*where, row)]),
         )
-    for o in list(range(g.owned)):
-        for p in T.vectorized(2):
-            scales.rows[2 * o + p] = cell.args.state_rows[(*where, lane.row(o) + p)]
 
 
 @T.macro
-def stage_scales(cell: Cell, scales: Scales, folds: Any) -> None:
+def stage_scales(cell: Cell, channels: Any, folds: Any) -> None:
     """The channels' scales to shared memory, or the digits of the tokens' read vectors, which a fold has to wait for.
     Called by all after they staged their tokens."""
     g = cell.geo
     if cell.warp_group < g.T:
         for c in T.unroll(g.columns):
-            scales.channels[c] = T.Select(cell.kv_only == 0, scales.channels[c], ZERO)
+            channels[c] = T.Select(cell.kv_only == 0, channels[c], ZERO)
         if folds:
             if cell.group == 0:
                 for c in T.unroll(g.columns):
-                    cell.shared["channels"][OLD, cell.column(c)] = scales.channels[c]
+                    cell.shared["channels"][OLD, cell.column(c)] = channels[c]
         else:
-            stage_digits(cell, scales.channels)
+            stage_digits(cell, channels)
 
 
 @T.macro
@@ -451,7 +445,7 @@ def fold_codes(cell: Cell, lane: Lane, decay: Any) -> None:
     old, largest, inverse, values = (T.alloc_local((n,), F32) for n in (2, 2, 2, 8))
     for strip in T.unroll(g.owned, unroll_factor=1):
         take_lefts(cell, lane, strip, lefts)
-        take_rows(cell, lane, strip, old, decay)
+        take_rows(cell, lane, strip, old, 0, decay)
         for c in T.unroll(chunks, unroll_factor=UNROLLED):
             value_chunk(cell, lane, lefts, strip, c, old, values)
             find_largest(cell, lane, values, strip, c)
@@ -460,7 +454,7 @@ def fold_codes(cell: Cell, lane: Lane, decay: Any) -> None:
     T.sync_threads()
     for strip in T.unroll(g.owned, unroll_factor=1):
         take_lefts(cell, lane, strip, lefts)
-        take_rows(cell, lane, strip, old, decay)
+        take_rows(cell, lane, strip, old, 0, decay)
         clear(largest)
         for c in T.unroll(chunks, unroll_factor=UNROLLED):
             value_chunk(cell, lane, lefts, strip, c, old, values)
@@ -477,10 +471,10 @@ def fold_codes(cell: Cell, lane: Lane, decay: Any) -> None:
 
 
 @T.macro
-def take_rows(cell: Cell, lane: Lane, strip: Any, rows: Any, decay: Any) -> None:
-    """The scales of the lane's rows of a strip, decayed."""
+def take_rows(cell: Cell, lane: Lane, strip: Any, rows: Any, at: int, decay: Any) -> None:
+    """The scales of the lane's two rows of a strip, decayed; 0 for a row without a checkpoint."""
     for p in list(range(2)):
-        rows[p] = cell.shared["rows"][lane.row(strip) + p] * decay
+        rows[at + p] = T.Select(cell.kv_only == 0, cell.shared["rows"][lane.row(strip) + p], ZERO) * decay
 
 
 @T.macro
@@ -492,39 +486,34 @@ def write_codes(cell: Cell, lane: Lane) -> None:
 
 
 @T.macro
-def read_codes(cell: Cell, lane: Lane, records: Records, folds: Any, scales: Scales) -> None:
+def read_codes(cell: Cell, lane: Lane, records: Records, folds: Any, channels: Any) -> None:
     """As ``gpu_mma.read_state``."""
     g = cell.geo
     past, sums = (T.alloc_local((4 * g.owned * g.read_tiles,), F32) for _ in range(2))
-    decay = T.alloc_local((1,), F32)
+    rows, decay = T.alloc_local((2 * g.owned,), F32), T.alloc_local((1,), F32)
     clear(past)
     decay[0] = cell.shared["weights"][weight_place(g, g.rank, 0)]
-    for i in list(range(2 * g.owned)):
-        scales.rows[i] = T.Select(cell.kv_only == 0, scales.rows[i], ZERO)
     if folds:
-        if lane.t == 0:
-            for i in list(range(2 * g.owned)):
-                cell.shared["rows"][lane.row(i // 2) + i % 2] = scales.rows[i]
         await_state(cell, lane)
         # The same head, which no compiler sees: it would keep the addresses of all that was loaded, to store there.
         head = T.alloc_local((1,), "int32")
         head[0] = T.shfl_sync(cell.hv, 0, WARP)
         fold_codes(dataclasses.replace(cell, hv=head[0]), lane, decay[0])
         for i in list(range(2 * g.owned)):
-            scales.rows[i] = cell.shared["rows"][lane.row(i // 2) + i % 2]
+            rows[i] = cell.shared["rows"][lane.row(i // 2) + i % 2]
         if cell.warp_group < g.T:
             for c in T.unroll(g.columns):
-                scales.channels[c] = cell.shared["channels"][NEW, cell.column(c)]
-            stage_digits(cell, scales.channels)
+                channels[c] = cell.shared["channels"][NEW, cell.column(c)]
+            stage_digits(cell, channels)
         T.sync_threads()
     else:
         if cell.count > 0:
             clear_missing(cell, lane, records)
             read_history(cell, lane, records, past)
-        for i in list(range(2 * g.owned)):
-            scales.rows[i] = scales.rows[i] * decay[0]
         await_state(cell, lane)
-    read_checkpoint(cell, lane, scales.rows, sums)
+        for o in list(range(g.owned)):
+            take_rows(cell, lane, o, rows, 2 * o, decay[0])
+    read_checkpoint(cell, lane, rows, sums)
     store_sums(cell, lane, sums, past)
 
 
