@@ -21,23 +21,23 @@ import tilelang.language as T
 from kvbuffer_codegen.schedules import common
 from kvbuffer_codegen.schedules.gpu_mma import (
     Operand,
-    add_product,
     await_state,
     chunk_column,
     clear,
     gain_at,
     load_piece,
-    put,
     read_history,
     read_row,
     run_window,
     store_sums,
+    sum_records,
+    take_state,
+    weigh_lefts,
 )
 from kvbuffer_codegen.schedules.gpu_mma_load import (
     Lane,
     Records,
     clear_missing,
-    existing,
     key_row,
     order,
     tile_accesses,
@@ -107,8 +107,20 @@ def stage_digits(cell: Cell, channels: Any) -> None:
 
 
 @T.macro
+def stage_new_digits(cell: Cell, channels: Any) -> None:
+    """Digits of all read vectors, which are in shared memory, by new scales: dealt to groups of different warps."""
+    g = cell.geo
+    for q in list(range(ceil_div(g.T * g.reads, g.warps))):
+        vector = q * g.warps + cell.thread // WARP
+        if vector < g.T * g.reads:
+            for c in T.unroll(g.columns):
+                channels[c] = cell.shared["channels"][NEW, cell.column(c)]
+            split_vector(cell, vector, channels)
+
+
+@T.macro
 def split_vector(cell: Cell, vector: Any, channels: Any) -> None:
-    """Read vector number ``vector``, which this group put into shared memory, as digits; called by whole warps."""
+    """Read vector number ``vector`` as digits; called by whole warps."""
     g = cell.geo
     x, words = T.alloc_local((g.columns,), F32), T.alloc_local((4,), "uint32")
     most, exponent = T.alloc_local((1,), "int32"), T.alloc_local((1,), "int32")
@@ -233,9 +245,8 @@ def read_checkpoint(cell: Cell, lane: Lane, rows: Any, sums: Any) -> None:
 
 @dataclass
 class Lefts:
-    """Weighed left vectors of the records at a strip, as operands. ``parts``: of bfloat16, three of which hold a
-    float32, two records a word, 16 records a product; or in two parts of tf32 (``whole``), where right vectors are
-    wider."""
+    """Weighed left vectors of the records as operands. ``parts``: of bfloat16, three of which hold a float32, two
+    records a word, 16 records a product; or in two parts of tf32 (``whole``), where right vectors are wider."""
 
     parts: list[Any]
     whole: Operand | None
@@ -244,8 +255,8 @@ class Lefts:
     def of(cls, cell: Cell) -> Lefts:
         g = cell.geo
         if g.key_dtype == "bfloat16":
-            return cls([T.alloc_local((4 * g.rank * record_pairs(g),), "uint32") for _ in range(3)], None)
-        return cls([], Operand.of(g.left_at(1, 0, 0)))
+            return cls([T.alloc_local((part_at(g, g.owned, 0, 0),), "uint32") for _ in range(3)], None)
+        return cls([], Operand.of(g.left_at(g.owned, 0, 0)))
 
 
 def record_pairs(g: Any) -> int:
@@ -253,48 +264,35 @@ def record_pairs(g: Any) -> int:
     return ceil_div(g.record_steps, 2)
 
 
-@T.macro
-def take_lefts(cell: Cell, lane: Lane, strip: Any, lefts: Lefts) -> None:
-    """The records' left vectors at the warp's strip number ``strip``, loaded again and weighed: those that a row which
-    does not fold has in registers are of all strips."""
-    g = cell.geo
-    raw = T.alloc_local((1,), F32)
-    row = cell.tile * g.schedule.block_v + lane.row(strip)
-    for r, left in enumerate(cell.spec.record_layout.lefts):
-        for s in list(range(2 * record_pairs(g) if lefts.whole is None else g.record_steps)):
-            x = T.alloc_local((4,), F32)
-            for e in list(range(2)):
-                j = s * STEP + order(2 * lane.t + e)
-                for p in list(range(2)):
-                    x[2 * e + p] = ZERO
-                for part in left.args if left.op == "add" else (left,):
-                    source = cell.record(part.value, existing(cell, j))
-                    pair = T.alloc_local((2,), source.tensor.dtype)
-                    for p in T.vectorized(2):
-                        pair[p] = source.tensor[(*source.where, row + p)]
-                    for p in list(range(2)):
-                        x[2 * e + p] = x[2 * e + p] + T.cast(pair[p], F32)
-                for p in list(range(2)):
-                    raw[0] = x[2 * e + p] * (weight_of(cell, lane, r, s, e) if s < g.record_steps else ZERO)
-                    x[2 * e + p] = T.Select(j < cell.count, raw[0], ZERO)
-            split_lefts(cell, lefts, r, s, x)
+def part_at(g: Any, o: int, r: int, s: int) -> int:
+    """Where left vectors ``r`` of step ``s`` of records, and of the next, start at strip ``o``."""
+    return ((o * g.rank + r) * record_pairs(g) + s // 2) * 4
 
 
 @T.macro
-def split_lefts(cell: Cell, lefts: Lefts, r: int, s: int, x: Any) -> None:
-    """Left vectors ``r`` of two records of step ``s`` at two rows each, ``x[4]``, as operands."""
+def split_lefts(cell: Cell, lane: Lane, records: Records, lefts: Lefts) -> None:
+    """The records' left vectors, weighed, to ``lefts``."""
     g = cell.geo
     if lefts.whole is not None:
-        for i in list(range(4)):
-            put(lefts.whole, g.left_at(0, r, s) + i, x[i])
+        weigh_lefts(cell, lane, records, lefts.whole)
     else:
-        # A buffer each: TileLang reads what was reinterpreted no second time after a store.
-        rests = [x, *(T.alloc_local((4,), F32) for _ in lefts.parts)]
-        for part, rest, less in zip(lefts.parts, rests[:-1], rests[1:], strict=True):
-            for p in list(range(2)):
-                part[(r * record_pairs(g) + s // 2) * 4 + s % 2 * 2 + p] = upper_halves(rest[p], rest[2 + p])
-            for i in list(range(4)):
-                less[i] = rest[i] - T.reinterpret(T.reinterpret(rest[i], "uint32") & T.uint32(0xFFFF0000), F32)
+        for r in list(range(g.rank)):
+            for s in list(range(2 * record_pairs(g))):
+                for o in list(range(g.owned)):
+                    # A buffer for each part: TileLang reads what was reinterpreted no second time after a store.
+                    rests = [T.alloc_local((4,), F32) for _ in range(len(lefts.parts) + 1)]
+                    for i in list(range(4)):
+                        rests[0][i] = ZERO
+                        if s < g.record_steps:
+                            left = records.lefts[g.left_at(o, r, s) + i]
+                            rests[0][i] = left * weight_of(cell, lane, r, s, i // 2)
+                    for part, rest, less in zip(lefts.parts, rests[:-1], rests[1:], strict=True):
+                        for p in list(range(2)):
+                            part[part_at(g, o, r, s) + s % 2 * 2 + p] = upper_halves(rest[p], rest[2 + p])
+                        for i in list(range(4)):
+                            less[i] = rest[i] - T.reinterpret(
+                                T.reinterpret(rest[i], "uint32") & T.uint32(0xFFFF0000), F32
+                            )
 
 
 def upper_halves(a: Any, b: Any) -> Any:
@@ -304,30 +302,28 @@ def upper_halves(a: Any, b: Any) -> Any:
 
 @T.macro
 def gather(cell: Cell, lane: Lane, lefts: Lefts, c: Any, gain: Any) -> None:
-    """``gain[8]``: what the records add to chunk ``c`` of a strip of the state."""
+    """``gain[8 * owned]``: what the records add to chunk ``c`` of the state."""
     g, keys = cell.geo, cell.shared["keys"]
-    raw = T.alloc_local((4,), keys.dtype)
-    words, b = T.alloc_local((4,), "uint32"), [Operand.of(2, g.key_dtype) for _ in range(2)]
-    clear(gain)
-    for r in list(range(g.rank)):
-        for s in list(range(g.record_steps)):
-            for e in list(range(2)):
-                row = key_row(cell, r, s * STEP + order(2 * lane.t + e))
-                for h in T.vectorized(2):  # columns 2 g + h of the chunk
-                    raw[2 * e + h] = keys[row, c * STRIP + 2 * lane.g + h]
-            for h in list(range(2)):
-                if lefts.whole is None:
+    raw, words = T.alloc_local((4,), keys.dtype), T.alloc_local((4,), "uint32")
+    if lefts.whole is not None:
+        sum_records(cell, lane, lefts.whole, c, gain)
+    else:
+        clear(gain)
+        for r in list(range(g.rank)):
+            for s in list(range(g.record_steps)):
+                for e in list(range(2)):
+                    row = key_row(cell, r, s * STEP + order(2 * lane.t + e))
+                    for h in T.vectorized(2):
+                        raw[2 * e + h] = keys[row, c * STRIP + 2 * lane.g + h]
+                for h in list(range(2)):  # columns 2 g + h of the chunk
                     words[2 * h + s % 2] = packed(raw[h], raw[2 + h])
                     if s % 2 == 0 and s + 1 == g.record_steps:
                         words[2 * h + 1] = T.uint32(0)
-                else:
-                    for e in list(range(2)):
-                        put(b[h], e, raw[2 * e + h])
-                    add_product(gain, gain, 4 * h, lefts.whole, b[h], g.left_at(0, r, s))
-            if lefts.whole is None and (s % 2 == 1 or s + 1 == g.record_steps):
-                for part in reversed(lefts.parts):
-                    for h in list(range(2)):
-                        multiply_words(gain, 4 * h, part, (r * record_pairs(g) + s // 2) * 4, words, 2 * h)
+                if s % 2 == 1 or s + 1 == g.record_steps:
+                    for part in reversed(lefts.parts):
+                        for o in list(range(g.owned)):
+                            for h in list(range(2)):
+                                multiply_words(gain, 8 * o + 4 * h, part, part_at(g, o, r, s), words, 2 * h)
 
 
 def packed(a: Any, b: Any) -> Any:
@@ -344,27 +340,29 @@ def multiply_words(into: Any, at: int, a: Any, a_at: int, b: Any, b_at: int) -> 
 
 
 @T.macro
-def value_chunk(cell: Cell, lane: Lane, lefts: Lefts, strip: Any, c: Any, rows: Any, values: Any) -> None:
-    """``values[8]``: chunk ``c`` of a strip of the state with all records folded in, a piece of each of the lane's two
-    rows; ``rows`` has their scales, decayed."""
-    codes, gain = T.alloc_local((8,), cell.spec.state), T.alloc_local((8,), F32)
+def value_chunk(cell: Cell, lane: Lane, lefts: Lefts, c: Any, rows: Any, values: Any) -> None:
+    """``values[8 * owned]``: chunk ``c`` of the state with all records folded in, a piece of each of the lane's rows;
+    ``rows`` has their scales, decayed."""
+    g = cell.geo
+    codes, gain = T.alloc_local((8 * g.owned,), g.spec.state), T.alloc_local((8 * g.owned,), F32)
     scales = T.alloc_local((4,), F32)
-    for p in list(range(2)):
-        load_piece(codes, 4 * p, cell.shared["state"], lane.row(strip) + p, chunk_column(cell, lane, c))
+    take_state(cell, lane, c, codes)
     load_piece(scales, 0, cell.shared["channels"], OLD, chunk_column(cell, lane, c))
     gather(cell, lane, lefts, c, gain)
-    for p in list(range(2)):
+    for i in list(range(2 * g.owned)):
         for e in list(range(4)):
-            values[4 * p + e] = T.cast(codes[4 * p + e], F32) * scales[e] * rows[p] + gain[gain_at(0, p, e)]
+            values[4 * i + e] = T.cast(codes[4 * i + e], F32) * scales[e] * rows[i] + gain[gain_at(i // 2, i % 2, e)]
 
 
 @T.macro
-def find_largest(cell: Cell, lane: Lane, values: Any, strip: Any, c: Any) -> None:
-    """The largest magnitudes of a chunk's columns over the strip, to shared memory. A lane keeps two columns of four,
-    then one: fewer are exchanged."""
+def find_largest(cell: Cell, lane: Lane, values: Any, c: Any) -> None:
+    """The largest magnitudes of a chunk's columns over the warp's rows, to shared memory. A lane keeps two columns of
+    four, then one: fewer are exchanged."""
     most, sent = T.alloc_local((4,), F32), T.alloc_local((2,), F32)
     for e in list(range(4)):
-        most[e] = T.max(size(values[e]), size(values[4 + e]))
+        most[e] = size(values[e])
+        for i in list(range(1, 2 * cell.geo.owned)):
+            most[e] = T.max(most[e], size(values[4 * i + e]))
     for mask, half in ((4, 2), (2, 1)):
         for e in list(range(half)):
             sent[e] = T.Select((lane.g & mask) != 0, most[e], most[half + e])
@@ -372,8 +370,7 @@ def find_largest(cell: Cell, lane: Lane, values: Any, strip: Any, c: Any) -> Non
             most[e] = T.max(most[e], T.shfl_xor(sent[e], 4 * mask))
     most[0] = T.max(most[0], T.shfl_xor(most[0], 4))
     if lane.g % 2 == 0:
-        column = chunk_column(cell, lane, c) + lane.g // 2
-        cell.shared["channel_largest"][lane.strip + strip, column] = most[0]
+        cell.shared["channel_largest"][lane.warp, chunk_column(cell, lane, c) + lane.g // 2] = most[0]
 
 
 def size(x: Any) -> Any:
@@ -389,8 +386,8 @@ def choose_channels(cell: Cell) -> None:
         k = q * g.schedule.threads + cell.thread
         if k < g.K:
             most[0] = ZERO
-            for strip in T.unroll(g.strips):
-                most[0] = T.max(most[0], cell.shared["channel_largest"][strip, k])
+            for w in T.unroll(g.warps):
+                most[0] = T.max(most[0], cell.shared["channel_largest"][w, k])
             most[0] = scale_of(common.saturated(most[0], g.spec.state))
             cell.shared["channels"][NEW, k] = most[0]
             cell.shared["channels"][INVERSE, k] = inverse_of(most[0], 1.0)
@@ -402,79 +399,78 @@ def flatten(cell: Cell, lane: Lane, c: Any, values: Any) -> None:
     """``values`` of a chunk by their channels' new scales."""
     scales = T.alloc_local((4,), F32)
     load_piece(scales, 0, cell.shared["channels"], INVERSE, chunk_column(cell, lane, c))
-    for i in list(range(8)):
+    for i in list(range(8 * cell.geo.owned)):
         values[i] = values[i] * scales[i % 4]
 
 
 @T.macro
-def choose_rows(cell: Cell, lane: Lane, strip: Any, largest: Any, inverse: Any) -> None:
-    """The new scales of the lane's two rows, to the pool and to shared memory, and their inverses."""
-    for p in list(range(2)):
+def choose_rows(cell: Cell, lane: Lane, rows: Any, inverse: Any) -> None:
+    """The new scales of the lane's rows, from the largest values of its columns, to the pool, and their inverses."""
+    g = cell.geo
+    for i in list(range(2 * g.owned)):
         for mask in (1, 2):
-            largest[p] = T.max(largest[p], T.shfl_xor(largest[p], mask))
-        largest[p] = scale_of(T.min(largest[p], T.float32(1)))  # of values out of range more
-        inverse[p] = inverse_of(largest[p], top(cell))
-        largest[p] = largest[p] * common.number(1 / top(cell))
+            rows[i] = T.max(rows[i], T.shfl_xor(rows[i], mask))
+        rows[i] = scale_of(T.min(rows[i], T.float32(1)))  # of values out of range more
+        inverse[i] = inverse_of(rows[i], top(cell))
+        rows[i] = rows[i] * common.number(1 / top(cell))
     if lane.t == 0:
-        for p in T.vectorized(2):
-            cell.args.state_rows[cell.slot, cell.hv, lane.row(strip) + p] = largest[p]
-        for p in T.vectorized(2):
-            cell.shared["rows"][lane.row(strip) + p] = largest[p]
+        for o in list(range(g.owned)):
+            for p in T.vectorized(2):
+                cell.args.state_rows[cell.slot, cell.hv, lane.row(o) + p] = rows[2 * o + p]
 
 
 @T.macro
-def encode_chunk(cell: Cell, lane: Lane, strip: Any, c: Any, values: Any, inverse: Any) -> None:
+def encode_chunk(cell: Cell, lane: Lane, c: Any, values: Any, inverse: Any) -> None:
     """Flat ``values`` of a chunk as codes to shared memory."""
-    coded, code = T.alloc_local((4,), cell.spec.state), T.alloc_local((1,), F32)
-    for p in list(range(2)):
+    g = cell.geo
+    coded, code = T.alloc_local((4,), g.spec.state), T.alloc_local((1,), F32)
+    for i in list(range(2 * g.owned)):
         for e in list(range(4)):
-            code[0] = T.max(T.min(values[4 * p + e] * inverse[p], T.float32(top(cell))), T.float32(-top(cell)))
+            code[0] = T.max(T.min(values[4 * i + e] * inverse[i], T.float32(top(cell))), T.float32(-top(cell)))
             code[0] = code[0] + common.number(WHOLE)
-            coded[e] = T.cast(T.reinterpret(code[0], "int32"), cell.spec.state)
+            coded[e] = T.cast(T.reinterpret(code[0], "int32"), g.spec.state)
         for e in T.vectorized(4):
-            cell.shared["state"][lane.row(strip) + p, chunk_column(cell, lane, c) + e] = coded[e]
+            cell.shared["state"][lane.row(i // 2) + i % 2, chunk_column(cell, lane, c) + e] = coded[e]
 
 
 @T.macro
-def fold_codes(cell: Cell, lane: Lane, decay: Any) -> None:
-    """The state with all records folded in, by new scales, to shared memory and to the pool. Strip by strip, with the
-    registers of one."""
+def fold_codes(cell: Cell, lane: Lane, records: Records, rows: Any) -> None:
+    """The state with all records folded in, by new scales, to shared memory and to the pool. ``rows``: the scales of
+    the lane's rows, decayed, and then their new ones."""
     g = cell.geo
     chunks = g.K // STRIP
     lefts = Lefts.of(cell)
-    old, largest, inverse, values = (T.alloc_local((n,), F32) for n in (2, 2, 2, 8))
-    for strip in T.unroll(g.owned, unroll_factor=1):
-        take_lefts(cell, lane, strip, lefts)
-        take_rows(cell, lane, strip, old, 0, decay)
-        for c in T.unroll(chunks, unroll_factor=UNROLLED):
-            value_chunk(cell, lane, lefts, strip, c, old, values)
-            find_largest(cell, lane, values, strip, c)
+    old, inverse, values = (T.alloc_local((n * g.owned,), F32) for n in (2, 2, 8))
+    clear_missing(cell, lane, records)
+    split_lefts(cell, lane, records, lefts)
+    for i in list(range(2 * g.owned)):
+        old[i] = rows[i]
+        rows[i] = ZERO
+    for c in T.unroll(chunks, unroll_factor=UNROLLED):
+        value_chunk(cell, lane, lefts, c, old, values)
+        find_largest(cell, lane, values, c)
     T.sync_threads()
     choose_channels(cell)
     T.sync_threads()
-    for strip in T.unroll(g.owned, unroll_factor=1):
-        take_lefts(cell, lane, strip, lefts)
-        take_rows(cell, lane, strip, old, 0, decay)
-        clear(largest)
-        for c in T.unroll(chunks, unroll_factor=UNROLLED):
-            value_chunk(cell, lane, lefts, strip, c, old, values)
-            flatten(cell, lane, c, values)
-            for i in list(range(8)):
-                largest[i // 4] = T.max(largest[i // 4], size(values[i]))
-        choose_rows(cell, lane, strip, largest, inverse)
-        for c in T.unroll(chunks, unroll_factor=UNROLLED):
-            value_chunk(cell, lane, lefts, strip, c, old, values)
-            flatten(cell, lane, c, values)
-            encode_chunk(cell, lane, strip, c, values, inverse)
+    for c in T.unroll(chunks, unroll_factor=UNROLLED):
+        value_chunk(cell, lane, lefts, c, old, values)
+        flatten(cell, lane, c, values)
+        for i in list(range(8 * g.owned)):
+            rows[i // 4] = T.max(rows[i // 4], size(values[i]))
+    choose_rows(cell, lane, rows, inverse)
+    for c in T.unroll(chunks, unroll_factor=UNROLLED):
+        value_chunk(cell, lane, lefts, c, old, values)
+        flatten(cell, lane, c, values)
+        encode_chunk(cell, lane, c, values, inverse)
     T.sync_warp()
     write_codes(cell, lane)
 
 
 @T.macro
-def take_rows(cell: Cell, lane: Lane, strip: Any, rows: Any, at: int, decay: Any) -> None:
-    """The scales of the lane's two rows of a strip, decayed; 0 for a row without a checkpoint."""
-    for p in list(range(2)):
-        rows[at + p] = T.Select(cell.kv_only == 0, cell.shared["rows"][lane.row(strip) + p], ZERO) * decay
+def take_rows(cell: Cell, lane: Lane, rows: Any, decay: Any) -> None:
+    """The scales of the lane's rows, decayed; 0 for a row without a checkpoint."""
+    for i in list(range(2 * cell.geo.owned)):
+        rows[i] = T.Select(cell.kv_only == 0, cell.shared["rows"][lane.row(i // 2) + i % 2], ZERO) * decay
 
 
 @T.macro
@@ -495,24 +491,19 @@ def read_codes(cell: Cell, lane: Lane, records: Records, folds: Any, channels: A
     decay[0] = cell.shared["weights"][weight_place(g, g.rank, 0)]
     if folds:
         await_state(cell, lane)
+        take_rows(cell, lane, rows, decay[0])
         # The same head, which no compiler sees: it would keep the addresses of all that was loaded, to store there.
         head = T.alloc_local((1,), "int32")
         head[0] = T.shfl_sync(cell.hv, 0, WARP)
-        fold_codes(dataclasses.replace(cell, hv=head[0]), lane, decay[0])
-        for i in list(range(2 * g.owned)):
-            rows[i] = cell.shared["rows"][lane.row(i // 2) + i % 2]
-        if cell.warp_group < g.T:
-            for c in T.unroll(g.columns):
-                channels[c] = cell.shared["channels"][NEW, cell.column(c)]
-            stage_digits(cell, channels)
+        fold_codes(dataclasses.replace(cell, hv=head[0]), lane, records, rows)
+        stage_new_digits(cell, channels)
         T.sync_threads()
     else:
         if cell.count > 0:
             clear_missing(cell, lane, records)
             read_history(cell, lane, records, past)
         await_state(cell, lane)
-        for o in list(range(g.owned)):
-            take_rows(cell, lane, o, rows, 2 * o, decay[0])
+        take_rows(cell, lane, rows, decay[0])
     read_checkpoint(cell, lane, rows, sums)
     store_sums(cell, lane, sums, past)
 

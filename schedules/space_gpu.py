@@ -553,13 +553,13 @@ class Geometry:
 
     def _shared_codes(self) -> dict[str, tuple[int, ...]]:
         """Digits of the read vectors, four of neighbouring columns a word, and the unit of each; channels: the scales
-        read, those chosen anew from the largest values of each strip, and the inverses of these; rows: theirs."""
+        read, those chosen anew from the largest values of each warp's rows, and the inverses of these; rows: theirs."""
         vectors = self.T * self.reads
         return {
             "digits": (self.K // BAND * vectors * 4, BAND // 4),
             "units": (vectors,),
             "channels": (3, self.K),
-            "channel_largest": (self.strips, self.K),
+            "channel_largest": (self.warps, self.K),
             "rows": (self.V,),
         }
 
