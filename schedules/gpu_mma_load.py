@@ -25,7 +25,15 @@ from kvbuffer_codegen.schedules.gpu_tile import (
     store_columns,
     suffix_sum,
 )
-from kvbuffer_codegen.schedules.gpu_token import Token, own_token, share_numbers, take_token
+from kvbuffer_codegen.schedules.gpu_token import (
+    Token,
+    append_token,
+    compute_token,
+    own_token,
+    recall_numbers,
+    share_numbers,
+    take_token,
+)
 from kvbuffer_codegen.schedules.space_gpu import STEP, STRIP, WARP, Geometry, factored
 
 
@@ -289,12 +297,23 @@ def stage_token(cell: Cell, token: Token, length: Any, q: int) -> None:
     """The group's ``q``-th token of the window; called by whole warps."""
     g, program = cell.geo, cell.spec.program
     t = own_token(cell, q)
-    take_token(cell, token, length, q)
+    if g.appends_late:
+        compute_token(cell, token)
+    else:
+        take_token(cell, token, length, q)
     if t < g.T:
         own = [key_row(cell, r, g.padded_records + t) for r in range(g.rank)]
         stage_vectors(cell, token, program.reads, cell.shared["reads"], [t * g.reads + i for i in range(g.reads)])
         stage_vectors(cell, token, program.rights, cell.shared["keys"], own)
         share_numbers(cell, token, t)
+
+
+@T.macro
+def append_tokens(cell: Cell, token: Token, length: Any) -> None:
+    """The record of the group's one token."""
+    if cell.group < length:
+        recall_numbers(cell, token, cell.spec.program.definitions, cell.group)
+        append_token(cell, token, cell.group)
 
 
 @T.macro
