@@ -47,7 +47,7 @@ from kvbuffer_codegen.schedules.gpu_mma_load import (
 from kvbuffer_codegen.schedules.gpu_tile import F32, ZERO, Cell
 from kvbuffer_codegen.schedules.gpu_token import load_token, token_registers
 from kvbuffer_codegen.schedules.gpu_window import load_values, lower_row, row_registers, solve_token, write_token
-from kvbuffer_codegen.schedules.space_gpu import STEP, STRIP, WARP, ceil_div, factored
+from kvbuffer_codegen.schedules.space_gpu import STEP, STRIP, ceil_div, factored
 
 FORMAT = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}  #: dtypes as ``ptx_mma`` names them
 
@@ -56,15 +56,8 @@ class RowCell(Cell):
     """A thread of a tile of ``block_v`` rows, one of which it owns."""
 
     @property
-    def place(self) -> Any:
-        """The row inside the tile; one of its warp's where the warp has all reads of them."""
-        if not self.geo.apart or self.geo.owned * STRIP == WARP:
-            return self.thread
-        return self.thread // WARP * (self.geo.owned * STRIP) + self.thread % WARP
-
-    @property
     def row(self) -> Any:
-        return self.tile * self.geo.schedule.block_v + self.place
+        return self.tile * self.geo.schedule.block_v + self.thread
 
     @property
     def own(self) -> Any:
@@ -72,8 +65,6 @@ class RowCell(Cell):
 
     @property
     def owner(self) -> Any:
-        if self.geo.apart:
-            return self.thread % WARP < self.geo.owned * STRIP
         return self.thread < self.geo.schedule.block_v
 
 
@@ -372,14 +363,14 @@ def await_state(cell: Cell, lane: Lane) -> None:
 
 
 @T.macro
-def take_reads(cell: RowCell, rows: Any) -> None:
+def take_reads(cell: Cell, rows: Any) -> None:
     """A thread's own row of the reads, summed over the parts."""
     g = cell.geo
     values = T.alloc_local((4,), F32)
     for q in list(range(ceil_div(g.T * g.reads, 4))):
         for part in list(range(g.parts)):
             for e in T.vectorized(4):
-                values[e] = cell.shared["sums"][part * g.schedule.block_v + cell.place, 4 * q + e]
+                values[e] = cell.shared["sums"][part * g.schedule.block_v + cell.thread, 4 * q + e]
             for i in list(range(4 * q, min(4 * q + 4, g.T * g.reads))):
                 read, t = rows.reads[i % g.reads], i // g.reads
                 read[t] = values[i % 4] if part == 0 else read[t] + values[i % 4]
@@ -422,12 +413,9 @@ def run_window(cell: Cell, length: Any, folds: Any, kit: Any = PLAIN) -> None:
     if g.T > 1:
         score_window(cell, lane)
     kit.read(cell, lane, records, folds, scales)
-    if g.apart:
-        T.sync_warp()
-    else:
-        T.sync_threads()
+    T.sync_threads()
     if own.owner:
-        take_reads(own, rows)
+        take_reads(cell, rows)
         rows.passed[0] = T.float32(1)
         for t in T.unroll(g.T):
             solve_token(own, token, rows, t)

@@ -448,16 +448,10 @@ class Geometry:
         return wide if wide % 8 else wide + 4
 
     @property
-    def apart(self) -> bool:
-        """Tensor cores: a warp has all reads of the rows that its threads own, so that no barrier of the block comes
-        between, and tokens are appended when all else is done. For windows over 16-bit states (T = 4, B = 128: 65.2 ->
-        62.8 us); one token alone is slower so (49.6 -> 50.7)."""
-        return self.parts == 1 and self.T > 1 and STATES[self.spec.state] == 2
-
-    @property
     def appends_late(self) -> bool:
-        """A group has one token of the window at most, whose inputs stay in its registers until the end."""
-        return self.apart and self.groups >= self.T
+        """Tensor cores: tokens are appended when all else is done. A group has one of the window at most, whose inputs
+        stay in its registers."""
+        return 1 < self.T <= self.groups and STATES[self.spec.state] == 2
 
     @property
     def owned(self) -> int:
