@@ -395,7 +395,7 @@ def run_window(cell: Cell, length: Any, folds: Any, kit: Any = PLAIN) -> None:
     load_lefts(cell, lane, records)
     if own.owner:
         load_values(own, rows)
-    kit.load(cell, lane, scales)
+    kit.load(cell, lane, token, scales)
     if cell.spec.kv_only > 0:  # after the records: what is done with them takes longest
         if cell.kv_only == 0:
             fetch_state(cell, lane)
@@ -405,7 +405,7 @@ def run_window(cell: Cell, length: Any, folds: Any, kit: Any = PLAIN) -> None:
     for q in list(range(ceil_div(g.T, g.groups))):
         if q * g.groups + cell.warp_group < g.T:
             stage_token(cell, token, length, q)
-    kit.stage(cell, scales, folds)
+    kit.stage(cell, token, scales, folds)
     stage_keys(cell, records)
     if lane.warp == g.warps - 1:
         stage_weights(cell, records)

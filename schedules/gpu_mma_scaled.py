@@ -17,6 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import tilelang.language as T
+from tilelang import tvm
 
 from kvbuffer_codegen.schedules import common
 from kvbuffer_codegen.schedules.gpu_mma import (
@@ -45,9 +46,9 @@ from kvbuffer_codegen.schedules.gpu_mma_load import (
     weight_place,
 )
 from kvbuffer_codegen.schedules.gpu_scaled import inverse_of, scale_of, top
-from kvbuffer_codegen.schedules.gpu_tile import F32, ZERO, Cell, Place, access, load_columns
-from kvbuffer_codegen.schedules.gpu_token import own_token
-from kvbuffer_codegen.schedules.space_gpu import BAND, STEP, STRIP, WARP, ceil_div
+from kvbuffer_codegen.schedules.gpu_tile import F32, ZERO, Cell, Place, access, leaves_of, load_columns
+from kvbuffer_codegen.schedules.gpu_token import Token, own_token
+from kvbuffer_codegen.schedules.space_gpu import BAND, STEP, STRIP, WARP, ceil_div, factored
 
 DIGITS = 4
 OLD, NEW, INVERSE = 0, 1, 2  #: rows of the channels' scales in shared memory
@@ -63,11 +64,33 @@ def scale_registers(cell: Cell) -> Any:
     return T.alloc_local((cell.geo.columns,), F32)
 
 
+def first_splitter(cell: Cell) -> int:
+    """The group that makes digits of the first token's read vectors, the next one of the second's, and so on: of other
+    warps than have the tokens, if there are as many and what is split waits for no number of the token."""
+    g = cell.geo
+    spare = ceil_div(g.T, WARP // g.lanes) * (WARP // g.lanes)
+    leaves = leaves_of([factored(read)[1] for read in cell.spec.program.reads], "scalar", "input")
+    waits = any(node.op == "scalar" or not node.axes for node in leaves)
+    return 0 if waits or spare + g.T > g.groups else spare
+
+
+def splits(cell: Cell) -> Any:
+    """Whether this thread's warp makes digits of a token's read vectors."""
+    first = first_splitter(cell)
+    below = cell.warp_group < first + cell.geo.T
+    return tvm.tirx.all(cell.warp_group >= first, below) if first else below
+
+
 @T.macro
-def load_scales(cell: Cell, lane: Lane, channels: Any) -> None:
-    """Channels to registers, the scales of the warp's rows on their way to shared memory."""
-    g, where = cell.geo, (cell.slot, cell.hv)
-    if cell.warp_group < g.T:
+def load_scales(cell: Cell, lane: Lane, token: Token, channels: Any) -> None:
+    """Channels to registers, with the read vectors of a token that is another warp's; the scales of the warp's rows on
+    their way to shared memory."""
+    g, where, first = cell.geo, (cell.slot, cell.hv), first_splitter(cell)
+    if splits(cell):
+        if first > 0:
+            for node in leaves_of([factored(read)[1] for read in cell.spec.program.reads], "input"):
+                source = cell.input(node, T.min(cell.group - first, g.T - 1))
+                load_columns(cell, token.leaves.held[node], source, access(cell.spec, node.value[0], g.piece))
         width = access(cell.spec, "state_channels", g.piece)
         load_columns(cell, channels, Place(cell.args.state_channels, where), width)
     if cell.thread % WARP < g.owned * STRIP // 4:
@@ -81,52 +104,54 @@ def load_scales(cell: Cell, lane: Lane, channels: Any) -> None:
 
 
 @T.macro
-def stage_scales(cell: Cell, channels: Any, folds: Any) -> None:
+def stage_scales(cell: Cell, token: Token, channels: Any, folds: Any) -> None:
     """The channels' scales to shared memory, or the digits of the tokens' read vectors, which a fold has to wait for.
     Called by all after they staged their tokens."""
-    g = cell.geo
-    if cell.warp_group < g.T:
+    g, first = cell.geo, first_splitter(cell)
+    x = T.alloc_local((g.columns,), F32)
+    if splits(cell):
         for c in T.unroll(g.columns):
             channels[c] = T.Select(cell.kv_only == 0, channels[c], ZERO)
         if folds:
-            if cell.group == 0:
+            if cell.group == first:
                 for c in T.unroll(g.columns):
                     cell.shared["channels"][OLD, cell.column(c)] = channels[c]
         else:
-            stage_digits(cell, channels)
-
-
-@T.macro
-def stage_digits(cell: Cell, channels: Any) -> None:
-    """Digits of the read vectors of the group's tokens, times the scales ``channels`` of its columns."""
-    g = cell.geo
-    for q in list(range(ceil_div(g.T, g.groups))):
-        if q * g.groups + cell.warp_group < g.T:
-            for i in list(range(g.reads)):
-                split_vector(cell, T.min(own_token(cell, q), g.T - 1) * g.reads + i, channels)
+            for q in list(range(1 if first else ceil_div(g.T, g.groups))):
+                if q * g.groups + cell.warp_group < first + g.T:
+                    t = T.min(own_token(cell, q) - first, g.T - 1)
+                    for i, read in enumerate(cell.spec.program.reads):
+                        for c in T.unroll(g.columns):
+                            if first > 0:
+                                x[c] = token.leaves.lower(factored(read)[1], c)
+                            else:
+                                x[c] = T.cast(cell.shared["reads"][t * g.reads + i, cell.column(c)], F32)
+                        split_vector(cell, t * g.reads + i, x, channels)
 
 
 @T.macro
 def stage_new_digits(cell: Cell, channels: Any) -> None:
     """Digits of all read vectors, which are in shared memory, by new scales: dealt to groups of different warps."""
     g = cell.geo
+    x = T.alloc_local((g.columns,), F32)
     for q in list(range(ceil_div(g.T * g.reads, g.warps))):
         vector = q * g.warps + cell.thread // WARP
         if vector < g.T * g.reads:
             for c in T.unroll(g.columns):
                 channels[c] = cell.shared["channels"][NEW, cell.column(c)]
-            split_vector(cell, vector, channels)
+                x[c] = T.cast(cell.shared["reads"][vector, cell.column(c)], F32)
+            split_vector(cell, vector, x, channels)
 
 
 @T.macro
-def split_vector(cell: Cell, vector: Any, channels: Any) -> None:
-    """Read vector number ``vector`` as digits; called by whole warps."""
+def split_vector(cell: Cell, vector: Any, values: Any, channels: Any) -> None:
+    """Read vector number ``vector``, the group's columns of it times their scales, as digits; called by whole warps."""
     g = cell.geo
     x, words = T.alloc_local((g.columns,), F32), T.alloc_local((4,), "uint32")
     most, exponent = T.alloc_local((1,), "int32"), T.alloc_local((1,), "int32")
     most[0] = 0
     for c in T.unroll(g.columns):
-        x[c] = T.cast(cell.shared["reads"][vector, cell.column(c)], F32) * channels[c]
+        x[c] = values[c] * channels[c]
         most[0] = T.max(most[0], T.reinterpret(x[c], "int32") & 0x7FFFFFFF)  # of bits, where NaN is the largest
     for mask in [1 << i for i in range(g.lanes.bit_length() - 1)]:
         most[0] = T.max(most[0], T.shfl_xor(most[0], mask))
