@@ -405,8 +405,8 @@ def run_window(cell: Cell, length: Any, folds: Any, kit: Any = PLAIN) -> None:
     for q in list(range(ceil_div(g.T, g.groups))):
         if q * g.groups + cell.warp_group < g.T:
             stage_token(cell, token, length, q)
-    kit.stage(cell, token, scales, folds)
     stage_keys(cell, records)
+    kit.stage(cell, token, scales, folds)
     if lane.warp == g.warps - 1:
         stage_weights(cell, records)
     T.sync_threads()

@@ -131,12 +131,12 @@ def stage_scales(cell: Cell, token: Token, channels: Any, folds: Any) -> None:
 
 @T.macro
 def stage_new_digits(cell: Cell, channels: Any) -> None:
-    """Digits of all read vectors, which are in shared memory, by new scales: dealt to groups of different warps."""
+    """Digits of all read vectors, which are in shared memory, by new scales: a group each."""
     g = cell.geo
     x = T.alloc_local((g.columns,), F32)
-    for q in list(range(ceil_div(g.T * g.reads, g.warps))):
-        vector = q * g.warps + cell.thread // WARP
-        if vector < g.T * g.reads:
+    for q in list(range(ceil_div(g.T * g.reads, g.groups))):
+        if q * g.groups + cell.warp_group < g.T * g.reads:
+            vector = T.min(q * g.groups + cell.group, g.T * g.reads - 1)
             for c in T.unroll(g.columns):
                 channels[c] = cell.shared["channels"][NEW, cell.column(c)]
                 x[c] = T.cast(cell.shared["reads"][vector, cell.column(c)], F32)
@@ -430,13 +430,13 @@ def flatten(cell: Cell, lane: Lane, c: Any, values: Any) -> None:
 
 @T.macro
 def choose_rows(cell: Cell, lane: Lane, rows: Any, inverse: Any) -> None:
-    """The new scales of the lane's rows, from the largest values of its columns, to the pool, and their inverses."""
+    """The new scales of the lane's rows, from the largest values of its columns, to the pool; half their inverses."""
     g = cell.geo
     for i in list(range(2 * g.owned)):
         for mask in (1, 2):
             rows[i] = T.max(rows[i], T.shfl_xor(rows[i], mask))
         rows[i] = scale_of(T.min(rows[i], T.float32(1)))  # of values out of range more
-        inverse[i] = inverse_of(rows[i], top(cell))
+        inverse[i] = inverse_of(rows[i], 0.5)
         rows[i] = rows[i] * common.number(1 / top(cell))
     if lane.t == 0:
         for o in list(range(g.owned)):
@@ -446,13 +446,15 @@ def choose_rows(cell: Cell, lane: Lane, rows: Any, inverse: Any) -> None:
 
 @T.macro
 def encode_chunk(cell: Cell, lane: Lane, c: Any, values: Any, inverse: Any) -> None:
-    """Flat ``values`` of a chunk as codes to shared memory."""
-    g = cell.geo
+    """Flat ``values`` of a chunk as codes to shared memory. They are put between 0 and 1, where a GPU saturates for
+    nothing, and 1/2 is a code of 0."""
+    g, span = cell.geo, 2 * top(cell)
     coded, code = T.alloc_local((4,), g.spec.state), T.alloc_local((1,), F32)
     for i in list(range(2 * g.owned)):
         for e in list(range(4)):
-            code[0] = T.max(T.min(values[4 * i + e] * inverse[i], T.float32(top(cell))), T.float32(-top(cell)))
-            code[0] = code[0] + common.number(WHOLE)
+            part = values[4 * i + e] * inverse[i] + T.float32(0.5)
+            code[0] = T.call_pure_extern("float32", "__saturatef", part) * T.float32(span)
+            code[0] = code[0] + common.number(WHOLE - top(cell))
             coded[e] = T.cast(T.reinterpret(code[0], "int32"), g.spec.state)
         for e in T.vectorized(4):
             cell.shared["state"][lane.row(i // 2) + i % 2, chunk_column(cell, lane, c) + e] = coded[e]

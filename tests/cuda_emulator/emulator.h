@@ -170,6 +170,7 @@ inline void cudaGridDependencySynchronize() {}
 inline void cudaTriggerProgrammaticLaunchCompletion() {}
 inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 inline float __fdividef(float a, float b) { return a / b; }
+inline float __saturatef(float x) { return x >= 1 ? 1 : x > 0 ? x : 0; }
 inline int __float2int_rn(float x) {
   double whole = std::nearbyint(double(x));
   return x != x ? 0 : whole >= 0x7fffffff ? 0x7fffffff : whole <= -2147483648.0 ? INT32_MIN : int(whole);
