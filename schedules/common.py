@@ -122,9 +122,11 @@ def report_index(a: Any, value: Any, rest: Any) -> None:
         a.cursors[FAULT, a.P] = FAULT_SLOT
 
 
-def record_row(base: Any, j: Any, ring: Any) -> Any:
+def record_row(base: Any, j: Any, ring: Any, unsigned: bool = False) -> Any:
     """The ring row of record ``j``, oldest first (token i of the call: n + i). A record's address is made here only."""
     row = base + j  # base < ring and j <= ring: what wraps does so once, and a division would cost more
+    if unsigned:  # of two numbers one is negative, hence large: one instruction
+        return T.min(T.cast(row, "uint32"), T.cast(row - ring, "uint32"))
     return T.Select(row < ring, row, row - ring)
 
 

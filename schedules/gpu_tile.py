@@ -141,7 +141,7 @@ class Cell:
     def record(self, name: str, j: Any) -> Place:
         """Field ``name`` of record ``j``."""
         field = next(f for f in self.spec.record_layout.fields if f.name == name)
-        row = T.cast(common.record_row(self.base, j, self.args.R), "uint32")  # times a stride: 2 instructions, signed 5
+        row = common.record_row(self.base, j, self.args.R, True)
         return Place(getattr(self.args, name), (*self.lead, self.ring, T.cast(row, "int64"), self.head(field.heads)))
 
     def input(self, node: Expr, t: Any) -> Place:

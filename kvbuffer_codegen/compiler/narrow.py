@@ -50,7 +50,10 @@ def _narrow(index: Any, wide: Collection[str]) -> Any:
     outer: list[Any] = []
     inner: list[Any] = []
     for term in _terms(index):
-        (outer if _names(term) & set(wide) else inner).append(term)
+        if _is_row(term):
+            outer.append(_product(term))
+        else:
+            (outer if _names(term) & set(wide) else inner).append(term)
     result = None
     if inner:
         total = _in_32_bits(inner[0])
@@ -61,6 +64,17 @@ def _narrow(index: Any, wide: Collection[str]) -> Any:
     for term in outer:
         result = term if result is None else result + term
     return result
+
+
+def _is_row(term: Any) -> bool:
+    """An unsigned number, as that of a ring's row, times a stride: what else the address has is the same for many."""
+    return isinstance(term, tirx.Mul) and isinstance(term.a, tirx.Cast) and str(term.a.value.dtype) == "uint32"
+
+
+def _product(term: Any) -> Any:
+    """Such a term in one instruction, of two 32-bit numbers, with the sum that it is added to."""
+    factors = (tirx.call_pure_extern("int64", "int64_t", x) for x in (term.a.value, tirx.Cast("uint32", term.b)))
+    return tirx.Mul(*factors)
 
 
 def _is_one(stride: Any) -> bool:
