@@ -39,19 +39,20 @@ from kvbuffer_codegen.schedules.space_gpu import STEP, STRIP, WARP, Geometry, fa
 
 @dataclass
 class Lane:
-    """Where a lane of a product stands: its warp's first strip and part of the columns, and its place (g, t) in the
-    warp."""
+    """Where a lane of a product stands: its warp's first strip and part of the columns, and its number ``l`` and place
+    (g, t) in the warp."""
 
     warp: Any
     strip: Any
     part: Any
+    l: Any
     g: Any
     t: Any
 
     @classmethod
     def of(cls, cell: Cell) -> Lane:
         warp, lane = cell.thread // WARP, cell.thread % WARP
-        return cls(warp, warp // cell.geo.parts * cell.geo.owned, warp % cell.geo.parts, lane // 4, lane % 4)
+        return cls(warp, warp // cell.geo.parts * cell.geo.owned, warp % cell.geo.parts, lane, lane // 4, lane % 4)
 
     def row(self, o: int) -> Any:
         """The first of its two rows of the warp's ``o``-th strip, inside the tile."""
@@ -62,9 +63,10 @@ class Lane:
 class Records:
     """Registers for a row's records.
 
-    numbers  parameters that decays and scales need        keys     leaves of the right vectors that this group stages
-    lefts    [owned * rank * steps * 4] of lane (g, t), as operands: records ``order(2 t)`` and ``order(2 t + 1)`` of a
-             step, two rows each
+    numbers  parameters that decays and scales need
+    keys     leaves of the right vectors that this group stages, unless they are copied
+    lefts    [owned * rank * steps * 4] of lane (g, t), as operands: records 2 t and 2 t + 1 of a step, two rows
+             each
     decay    [slots] log-decay of records lane, lane + lanes, ..., then the weight it makes
     scales   [rank * slots] what multiplies their stored right vectors
     carry    [1] sum of all log-decays
@@ -83,12 +85,6 @@ def key_row(cell: Cell, r: int, j: Any) -> Any:
     return r * (cell.geo.padded_records + cell.geo.T) + j
 
 
-def order(i: Any) -> Any:
-    """Which of a step's eight records has place ``i`` of its product: so dealt, neither a warp that reads the eight nor
-    one that reads every other of them meets a bank of shared memory twice."""
-    return i ^ (i >> 2)
-
-
 def existing(cell: Cell, j: Any) -> Any:
     """Record ``j``, or where there is none, one that is there or the next to be: a load that no branch guards, so that
     the addresses of all are computed together."""
@@ -101,7 +97,7 @@ def record_registers(cell: Cell) -> Records:
     scales = [right.scale for right in layout.rights]
     for node in leaves_of([layout.log_decay_scalar, *scales], "input"):
         numbers.held[node] = T.alloc_local((1,), F32)
-    for node in leaves_of([right.vector for right in layout.rights], "field", "input"):
+    for node in leaves_of([] if g.copied_keys else [right.vector for right in layout.rights], "field", "input"):
         name = node.value if node.op == "field" else node.value[0]
         size = (g.columns if node.axes else 1) * (g.key_rounds if node.op == "field" else 1)
         keys.held[node] = T.alloc_local((size,), getattr(cell.args, name).dtype)
@@ -149,6 +145,15 @@ def clear_tile(cell: Cell, lane: Lane) -> None:
 
 
 @T.macro
+def write_tile(cell: Cell, lane: Lane) -> None:
+    """The warp's rows and columns of the tile from shared memory to the pool."""
+    first, values = cell.tile * cell.geo.schedule.block_v, 16 // STATES[cell.spec.state]
+    for row, column in tile_accesses(cell, lane):
+        for e in T.vectorized(values):
+            cell.args.state[cell.state(first + row, column + e)] = cell.shared["state"][row, column + e]
+
+
+@T.macro
 def load_numbers(cell: Cell, records: Records) -> None:
     """Log-decays and scales of the records that this lane weighs."""
     g, layout = cell.geo, cell.spec.record_layout
@@ -166,6 +171,26 @@ def load_numbers(cell: Cell, records: Records) -> None:
 def record_number(cell: Cell, records: Records, expr: Expr, j: Any) -> Any:
     j = existing(cell, j)
     return records.numbers.lower(expr, 0, lambda node: number_at(cell.record(node.value, j)))
+
+
+@T.macro
+def copy_keys(cell: Cell) -> None:
+    """Right vectors that are stored as they are on their way to shared memory, 0 where there is no record."""
+    g, keys = cell.geo, cell.shared["keys"]
+    size = g.piece * STATES[keys.dtype]
+    for q in list(range(g.key_rounds)):
+        j = q * g.groups + cell.group
+        if j < g.padded_records:
+            for r, right in enumerate(cell.spec.record_layout.rights):
+                source = cell.record(right.vector.value, existing(cell, j))
+                for m in list(range(g.pieces)):
+                    T.call_extern(
+                        "handle",
+                        f"tl::cp_async_gs_conditional<{size}>",
+                        T.address_of(keys[key_row(cell, r, j), cell.column(m * g.piece)]),
+                        T.address_of(source.tensor[(*source.where, cell.column(m * g.piece))]),
+                        j < cell.count,
+                    )
 
 
 @T.macro
@@ -208,7 +233,7 @@ def load_lefts(cell: Cell, lane: Lane, records: Records) -> None:
 
 def left_record(lane: Lane, i: int) -> Any:
     """The record of the lane's ``i``-th pair of left values: two a step."""
-    return i // 2 * STEP + order(2 * lane.t + i % 2)
+    return i // 2 * STEP + 2 * lane.t + i % 2
 
 
 @T.macro
@@ -248,7 +273,7 @@ def stage_weights(cell: Cell, records: Records) -> None:
 
 def weight_of(cell: Cell, lane: Lane, r: int, s: int, e: int) -> Any:
     """The weight of right vector ``r`` of the lane's record ``e`` of step ``s``."""
-    return cell.shared["weights"][weight_place(cell.geo, r, s * STEP + order(2 * lane.t + e))]
+    return cell.shared["weights"][weight_place(cell.geo, r, s * STEP + 2 * lane.t + e)]
 
 
 def weight_place(g: Geometry, r: int, j: Any) -> Any:
@@ -306,6 +331,8 @@ def stage_token(cell: Cell, token: Token, length: Any, q: int) -> None:
         stage_vectors(cell, token, program.reads, cell.shared["reads"], [t * g.reads + i for i in range(g.reads)])
         stage_vectors(cell, token, program.rights, cell.shared["keys"], own)
         share_numbers(cell, token, t)
+        if program.log_decay_scalar is not None and cell.lane == 0:
+            cell.shared["numbers"][t, len(program.definitions)] = T.exp(token.leaves.lower(program.log_decay_scalar))
 
 
 @T.macro

@@ -12,7 +12,6 @@ its channels' scales: what is folded is worked out three times, as a lane has no
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,29 +20,24 @@ from tilelang import tvm
 
 from kvbuffer_codegen.schedules import common
 from kvbuffer_codegen.schedules.gpu_mma import (
-    Operand,
+    Lefts,
     await_state,
-    chunk_column,
     clear,
+    column_at,
     gain_at,
-    load_piece,
     read_history,
     read_row,
     run_window,
     store_sums,
     sum_records,
-    take_state,
     weigh_lefts,
 )
 from kvbuffer_codegen.schedules.gpu_mma_load import (
     Lane,
     Records,
     clear_missing,
-    key_row,
-    order,
-    tile_accesses,
-    weight_of,
     weight_place,
+    write_tile,
 )
 from kvbuffer_codegen.schedules.gpu_scaled import inverse_of, scale_of, top
 from kvbuffer_codegen.schedules.gpu_tile import F32, ZERO, Cell, Place, access, leaves_of, load_columns
@@ -268,112 +262,27 @@ def read_checkpoint(cell: Cell, lane: Lane, rows: Any, sums: Any) -> None:
                     sums[at] = sums[at] * cell.shared["units"][vector] * rows[i]
 
 
-@dataclass
-class Lefts:
-    """Weighed left vectors of the records as operands. ``parts``: of bfloat16, three of which hold a float32, two
-    records a word, 16 records a product; or in two parts of tf32 (``whole``), where right vectors are wider."""
-
-    parts: list[Any]
-    whole: Operand | None
-
-    @classmethod
-    def of(cls, cell: Cell) -> Lefts:
-        g = cell.geo
-        if g.key_dtype == "bfloat16":
-            return cls([T.alloc_local((part_at(g, g.owned, 0, 0),), "uint32") for _ in range(3)], None)
-        return cls([], Operand.of(g.left_at(g.owned, 0, 0)))
-
-
-def record_pairs(g: Any) -> int:
-    """Products over 16 records."""
-    return ceil_div(g.record_steps, 2)
-
-
-def part_at(g: Any, o: int, r: int, s: int) -> int:
-    """Where left vectors ``r`` of step ``s`` of records, and of the next, start at strip ``o``."""
-    return ((o * g.rank + r) * record_pairs(g) + s // 2) * 4
-
-
 @T.macro
-def split_lefts(cell: Cell, lane: Lane, records: Records, lefts: Lefts) -> None:
-    """The records' left vectors, weighed, to ``lefts``."""
-    g = cell.geo
-    if lefts.whole is not None:
-        weigh_lefts(cell, lane, records, lefts.whole)
-    else:
-        for r in list(range(g.rank)):
-            for s in list(range(2 * record_pairs(g))):
-                for o in list(range(g.owned)):
-                    # A buffer for each part: TileLang reads what was reinterpreted no second time after a store.
-                    rests = [T.alloc_local((4,), F32) for _ in range(len(lefts.parts) + 1)]
-                    for i in list(range(4)):
-                        rests[0][i] = ZERO
-                        if s < g.record_steps:
-                            left = records.lefts[g.left_at(o, r, s) + i]
-                            rests[0][i] = left * weight_of(cell, lane, r, s, i // 2)
-                    for part, rest, less in zip(lefts.parts, rests[:-1], rests[1:], strict=True):
-                        for p in list(range(2)):
-                            part[part_at(g, o, r, s) + s % 2 * 2 + p] = upper_halves(rest[p], rest[2 + p])
-                        for i in list(range(4)):
-                            less[i] = rest[i] - T.reinterpret(
-                                T.reinterpret(rest[i], "uint32") & T.uint32(0xFFFF0000), F32
-                            )
-
-
-def upper_halves(a: Any, b: Any) -> Any:
-    """Two float32, cut off to bfloat16, as a word."""
-    return permuted(T.reinterpret(a, "uint32"), T.reinterpret(b, "uint32"), 0x7632)
-
-
-@T.macro
-def gather(cell: Cell, lane: Lane, lefts: Lefts, c: Any, gain: Any) -> None:
-    """``gain[8 * owned]``: what the records add to chunk ``c`` of the state."""
-    g, keys = cell.geo, cell.shared["keys"]
-    raw, words = T.alloc_local((4,), keys.dtype), T.alloc_local((4,), "uint32")
-    if lefts.whole is not None:
-        sum_records(cell, lane, lefts.whole, c, gain)
-    else:
-        clear(gain)
-        for r in list(range(g.rank)):
-            for s in list(range(g.record_steps)):
-                for e in list(range(2)):
-                    row = key_row(cell, r, s * STEP + order(2 * lane.t + e))
-                    for h in T.vectorized(2):
-                        raw[2 * e + h] = keys[row, c * STRIP + 2 * lane.g + h]
-                for h in list(range(2)):  # columns 2 g + h of the chunk
-                    words[2 * h + s % 2] = packed(raw[h], raw[2 + h])
-                    if s % 2 == 0 and s + 1 == g.record_steps:
-                        words[2 * h + 1] = T.uint32(0)
-                if s % 2 == 1 or s + 1 == g.record_steps:
-                    for part in reversed(lefts.parts):
-                        for o in list(range(g.owned)):
-                            for h in list(range(2)):
-                                multiply_words(gain, 8 * o + 4 * h, part, part_at(g, o, r, s), words, 2 * h)
-
-
-def packed(a: Any, b: Any) -> Any:
-    """Two bfloat16 as a word."""
-    low, high = (T.cast(T.reinterpret(x, "uint16"), "uint32") for x in (a, b))
-    return low | high << T.uint32(16)
-
-
-@T.macro
-def multiply_words(into: Any, at: int, a: Any, a_at: int, b: Any, b_at: int) -> None:
-    """``into[at : at + 4]`` += a b, of a warp, of bfloat16, two a word."""
-    kinds = "bf16", "bf16", "fp32"
-    T.ptx_mma(F32, "m16n8k16", "row", "col", *kinds, a.data, a_at, b.data, b_at, into.data, at, T.bool(False))
+def take_scales(cell: Cell, lane: Lane, which: int, c: Any, scales: Any) -> None:
+    """``scales[4]``: of the lane's channels of a chunk."""
+    for h in list(range(2)):
+        for e in T.vectorized(2):
+            scales[2 * h + e] = cell.shared["channels"][which, column_at(cell, lane, c, 2 * h) + e]
 
 
 @T.macro
 def value_chunk(cell: Cell, lane: Lane, lefts: Lefts, c: Any, rows: Any, values: Any) -> None:
-    """``values[8 * owned]``: chunk ``c`` of the state with all records folded in, a piece of each of the lane's rows;
-    ``rows`` has their scales, decayed."""
+    """``values[8 * owned]``: chunk ``c`` of the state with all records folded in, four columns of each of the lane's
+    rows; ``rows`` has their scales, decayed."""
     g = cell.geo
     codes, gain = T.alloc_local((8 * g.owned,), g.spec.state), T.alloc_local((8 * g.owned,), F32)
     scales = T.alloc_local((4,), F32)
-    take_state(cell, lane, c, codes)
-    load_piece(scales, 0, cell.shared["channels"], OLD, chunk_column(cell, lane, c))
-    gather(cell, lane, lefts, c, gain)
+    for i in list(range(4 * g.owned)):
+        for e in T.vectorized(2):
+            column = column_at(cell, lane, c, i % 2 * 2)
+            codes[2 * i + e] = cell.shared["state"][lane.row(i // 4) + i // 2 % 2, column + e]
+    take_scales(cell, lane, OLD, c, scales)
+    sum_records(cell, lane, lefts, c, gain)
     for i in list(range(2 * g.owned)):
         for e in list(range(4)):
             values[4 * i + e] = T.cast(codes[4 * i + e], F32) * scales[e] * rows[i] + gain[gain_at(i // 2, i % 2, e)]
@@ -395,7 +304,8 @@ def find_largest(cell: Cell, lane: Lane, values: Any, c: Any) -> None:
             most[e] = T.max(most[e], T.shfl_xor(sent[e], 4 * mask))
     most[0] = T.max(most[0], T.shfl_xor(most[0], 4))
     if lane.g % 2 == 0:
-        cell.shared["channel_largest"][lane.warp, chunk_column(cell, lane, c) + lane.g // 2] = most[0]
+        column = column_at(cell, lane, c, 0) + lane.g // 4 * 8 + lane.g // 2 % 2
+        cell.shared["channel_largest"][lane.warp, column] = most[0]
 
 
 def size(x: Any) -> Any:
@@ -423,7 +333,7 @@ def choose_channels(cell: Cell) -> None:
 def flatten(cell: Cell, lane: Lane, c: Any, values: Any) -> None:
     """``values`` of a chunk by their channels' new scales."""
     scales = T.alloc_local((4,), F32)
-    load_piece(scales, 0, cell.shared["channels"], INVERSE, chunk_column(cell, lane, c))
+    take_scales(cell, lane, INVERSE, c, scales)
     for i in list(range(8 * cell.geo.owned)):
         values[i] = values[i] * scales[i % 4]
 
@@ -456,8 +366,10 @@ def encode_chunk(cell: Cell, lane: Lane, c: Any, values: Any, inverse: Any) -> N
             code[0] = T.call_pure_extern("float32", "__saturatef", part) * T.float32(span)
             code[0] = code[0] + common.number(WHOLE - top(cell))
             coded[e] = T.cast(T.reinterpret(code[0], "int32"), g.spec.state)
-        for e in T.vectorized(4):
-            cell.shared["state"][lane.row(i // 2) + i % 2, chunk_column(cell, lane, c) + e] = coded[e]
+        for h in list(range(2)):
+            for e in T.vectorized(2):
+                column = column_at(cell, lane, c, 2 * h)
+                cell.shared["state"][lane.row(i // 2) + i % 2, column + e] = coded[2 * h + e]
 
 
 @T.macro
@@ -466,10 +378,10 @@ def fold_codes(cell: Cell, lane: Lane, records: Records, rows: Any) -> None:
     the lane's rows, decayed, and then their new ones."""
     g = cell.geo
     chunks = g.K // STRIP
-    lefts = Lefts.of(cell)
+    lefts = Lefts.of(g)
     old, inverse, values = (T.alloc_local((n * g.owned,), F32) for n in (2, 2, 8))
     clear_missing(cell, lane, records)
-    split_lefts(cell, lane, records, lefts)
+    weigh_lefts(cell, lane, records, lefts)
     for i in list(range(2 * g.owned)):
         old[i] = rows[i]
         rows[i] = ZERO
@@ -490,7 +402,7 @@ def fold_codes(cell: Cell, lane: Lane, records: Records, rows: Any) -> None:
         flatten(cell, lane, c, values)
         encode_chunk(cell, lane, c, values, inverse)
     T.sync_warp()
-    write_codes(cell, lane)
+    write_tile(cell, lane)
 
 
 @T.macro
@@ -498,14 +410,6 @@ def take_rows(cell: Cell, lane: Lane, rows: Any, decay: Any) -> None:
     """The scales of the lane's rows, decayed; 0 for a row without a checkpoint."""
     for i in list(range(2 * cell.geo.owned)):
         rows[i] = T.Select(cell.kv_only == 0, cell.shared["rows"][lane.row(i // 2) + i % 2], ZERO) * decay
-
-
-@T.macro
-def write_codes(cell: Cell, lane: Lane) -> None:
-    """The warp's rows from shared memory to the pool."""
-    for row, column in tile_accesses(cell, lane):
-        for e in T.vectorized(16):
-            cell.args.state[cell.slot, cell.hv, row, column + e] = cell.shared["state"][row, column + e]
 
 
 @T.macro

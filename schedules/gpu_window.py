@@ -172,13 +172,20 @@ def solve_token(cell: Cell, token: Token, rows: Rows, t: Any) -> None:
     decays = [d for d in (program.log_decay_scalar, program.log_decay_value) if d is not None]
     rows.gate[0] = T.float32(1)
     for decay in decays:
-        rows.gate[0] = rows.gate[0] * T.exp(lower_row(cell, token, rows, decay, t))
+        rows.gate[0] = rows.gate[0] * gate_of(cell, token, rows, decay, t)
     if len(decays) > 0:
         rows.passed[0] = rows.passed[0] * rows.gate[0]
         for earlier in T.unroll(g.T - 1):
             if earlier < t:
                 for r in list(range(g.rank)):
                     rows.weighed[r][earlier] = rows.weighed[r][earlier] * rows.gate[0]
+
+
+def gate_of(cell: Cell, token: Token, rows: Rows, decay: Expr, t: Any) -> Any:
+    """e to a log-decay of token ``t``, which may be behind its shared numbers already."""
+    if cell.geo.gates_shared:
+        return cell.shared["numbers"][t, len(cell.spec.program.definitions)]
+    return T.exp(lower_row(cell, token, rows, decay, t))
 
 
 def window_row(cell: Cell) -> int:

@@ -27,7 +27,7 @@ MOST_VECTORS = 64 * 1024  #: bytes of float32 vectors that a tree has in shared 
 STRIP, STEP = 16, 8  #: rows, and vectors or records, of a product of tensor cores; a strip of columns is 16 too
 BAND = 64  #: columns of an 8-bit state of which a lane has 16 bytes of each of its rows
 MAX_DEPTH = 8  #: records of a lane that walks channels
-MAX_RECORDS, MAX_TILES = 32, 4  #: of a window on tensor cores: records of a row, and tiles of scores and of reads
+MAX_RECORDS, MAX_STRIPS = 32, 2  #: of a window on tensor cores: records of a row, and strips of read vectors
 
 
 #: Shapes that were the fastest of something on an H200: (block_v, lanes, threads, ctas_per_sm, mma, stage).
@@ -60,14 +60,15 @@ FAST = {
         (64, 16, 128, 4, 1, 0),
         (64, 16, 128, 6, 1, 0),
         (32, 16, 128, 6, 1, 0),
+        (64, 16, 128, 5, 1, 0),
+        (128, 16, 128, 4, 1, 0),
+        (64, 16, 64, 8, 1, 0),
+        (32, 16, 128, 7, 1, 0),
+        (128, 16, 128, 5, 1, 0),
         (128, 16, 256, 2, 1, 0),
         (64, 16, 128, 3, 1, 0),
-        (64, 16, 128, 5, 1, 0),
         (16, 16, 64, 8, 1, 0),
-        (128, 16, 128, 5, 1, 0),
-        (128, 16, 128, 4, 1, 0),
         (128, 16, 256, 3, 1, 0),
-        (64, 16, 64, 8, 1, 0),
     ),
 }
 
@@ -443,10 +444,9 @@ class Geometry:
         return max(1, self.warps // self.strips)
 
     @property
-    def sum_stride(self) -> int:
-        """Of the reads of a row: whole accesses of 16 bytes, of which neighbouring rows' lie in different banks."""
-        wide = ceil_div(self.T * self.reads, 4) * 4
-        return wide if wide % 8 else wide + 4
+    def gates_shared(self) -> bool:
+        """Tensor cores: a token's gate is behind its shared numbers, not worked out by every row's thread."""
+        return bool(self.schedule.mma)
 
     @property
     def appends_late(self) -> bool:
@@ -461,7 +461,7 @@ class Geometry:
 
     def left_at(self, o: int, r: int, s: int) -> int:
         """Where a lane's left vectors ``r`` of step ``s`` of records and the warp's strip ``o`` start."""
-        return ((o * self.rank + r) * self.record_steps + s) * 4
+        return ((o * self.rank + r) * self.padded_records // STEP + s) * 4
 
     @property
     def digit_tiles(self) -> int:
@@ -475,8 +475,19 @@ class Geometry:
         return 4 // self.digit_tiles if self.spec.scaled else 1
 
     @property
+    def few(self) -> bool:
+        """Read vectors are the right operand, eight of them: as the left one they would leave half of it empty."""
+        return self.spec.scaled or self.T * self.reads <= STEP
+
+    @property
     def read_tiles(self) -> int:
+        """Read vectors, eight an operand."""
         return ceil_div(self.T * self.reads, STEP)
+
+    @property
+    def read_strips(self) -> int:
+        """Read vectors, 16 an operand."""
+        return ceil_div(self.T * self.reads, STRIP)
 
     @property
     def record_steps(self) -> int:
@@ -485,7 +496,8 @@ class Geometry:
 
     @property
     def padded_records(self) -> int:
-        return self.record_steps * STEP
+        """Right vectors in shared memory, two steps of which may be one operand."""
+        return ceil_div(self.record_steps, 2) * STRIP
 
     @property
     def weight_slots(self) -> int:
@@ -507,6 +519,11 @@ class Geometry:
         """The same of right vectors."""
         own = [factored(right)[1] for right in self.spec.program.rights]
         return self._narrow([*own, *(right.vector for right in self.spec.record_layout.rights)])
+
+    @property
+    def copied_keys(self) -> bool:
+        """Right vectors of records are 16-bit fields, copied to shared memory without passing through registers."""
+        return self.key_dtype != "float32"
 
     @cached_property
     def left_dtype(self) -> str:
@@ -548,13 +565,13 @@ class Geometry:
         """Strides: what the lanes of an access touch lies in different banks."""
         s = self.schedule
         return {
-            "state": (s.block_v, self.K + (16 if self.spec.scaled else 8)),
-            "reads": (self.T * self.reads, self.K + 16),
-            "keys": (self.rank * (self.padded_records + self.T), self.K + 16),
+            "state": (s.block_v, self.K + {"float32": 4, "int8": 16}.get(self.spec.state, 8)),
+            "reads": (self.T * self.reads, self.K + 8),
+            "keys": (self.rank * (self.padded_records + self.T), self.K + 8),
             "numbers": (self.T, len(self.spec.program.definitions) + 1),
             "weights": (self.rank * self.weight_slots * self.lanes + 1,),
-            **({"scores": (self.T, self.score_stride)} if self.T > 1 else {}),
-            "sums": (self.parts * s.block_v, self.sum_stride),
+            **({"scores": (self.T, ceil_div(self.values, 4) * 4)} if self.T > 1 else {}),  # read by four
+            "sums": (self.parts * self.T * self.reads, s.block_v + (4 if self.few else s.block_v % WARP == 0 and 16)),
             **(self._shared_codes() if self.spec.scaled else {}),
         }
 
@@ -767,7 +784,7 @@ class Geometry:
             and self.owned <= 2
             and self.K % (STRIP * self.parts) == 0
             and self.most_records <= MAX_RECORDS
-            and self.read_tiles <= MAX_TILES
+            and self.read_strips <= MAX_STRIPS
         )
 
     def fits_apart(self, shared_limit: int) -> bool:
@@ -865,6 +882,10 @@ class Alone(Geometry):
     @property
     def lanes(self) -> int:
         return WARP
+
+    @property
+    def gates_shared(self) -> bool:
+        return False
 
     @property
     def records(self) -> int:

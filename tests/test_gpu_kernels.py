@@ -140,6 +140,7 @@ MMA = {
     spec_of("verify", "gated_delta_product_2", K=64, io="float32"): GpuSchedule(32, 16, 128, 1, 1),
     spec_of("verify", "lightning", K=64, window=8, records="hilo"): GpuSchedule(16, 16, 64, 1, 1),
     spec_of("verify", "simple_gla", K=64, window=2, buffer=20): GpuSchedule(32, 16, 64, 1, 1),
+    spec_of("verify", K=64, V=64, window=8, buffer=20): GpuSchedule(64, 16, 64, 1, 1),
     spec_of("decode", K=64, V=64, state="float16"): GpuSchedule(64, 16, 64, 1, 1),
     spec_of("decode", K=64, state="bfloat16", io="float32", buffer=9, kv_only=6): GpuSchedule(32, 16, 64, 1, 1),
     spec_of("verify", K=64, V=64, state="bfloat16", records="bf16", window=4, buffer=9): GpuSchedule(64, 16, 64, 1, 1),

@@ -87,7 +87,7 @@ static dim3 blockIdx, threadIdx, blockDim;
 namespace emulator {
 enum State { RUNS, AT_SHUFFLE, AT_BARRIER, DONE };
 struct Words { uint word[6]; };
-struct Copy { void* to; const void* from; int bytes, group; };
+struct Copy { void* to; const void* from; int bytes, group; bool wanted; };
 struct Fiber { ucontext_t context; std::vector<char> stack; State state; Words brought; std::vector<Copy> copies; int groups; };
 static std::vector<Fiber> fibers;
 static std::vector<Words> snapshot;  // what the lanes of a warp brought to the last shuffle that all of them reached
@@ -193,20 +193,40 @@ inline void __syncwarp() { emulator::wait(emulator::AT_SHUFFLE); }
 
 namespace tl {
 // A copy is done where its thread waits for it, as late as may be.
-template <int bytes> void cp_async_gs(void* to, const void* from) {
+template <int bytes> void cp_async_gs_conditional(void* to, const void* from, bool wanted) {  // zeros where it is not
   if (uint64_t(to) % bytes || uint64_t(from) % bytes) __builtin_trap();
   emulator::Fiber& f = emulator::fibers[emulator::current];
-  f.copies.push_back({to, from, bytes, f.groups});
+  f.copies.push_back({to, from, bytes, f.groups, wanted});
 }
+template <int bytes> void cp_async_gs(void* to, const void* from) { cp_async_gs_conditional<bytes>(to, from, true); }
 inline void cp_async_commit() { ++emulator::fibers[emulator::current].groups; }
 template <int groups> void cp_async_wait() {  // for all groups that are committed but the latest
   emulator::Fiber& f = emulator::fibers[emulator::current];
   std::vector<emulator::Copy> left;
   for (emulator::Copy c : f.copies)
-    if (c.group + groups < f.groups) memcpy(c.to, c.from, c.bytes);
-    else left.push_back(c);
+    if (c.group + groups >= f.groups) left.push_back(c);
+    else if (c.wanted) memcpy(c.to, c.from, c.bytes);
+    else memset(c.to, 0, c.bytes);
   f.copies.swap(left);
 }
+
+// Tiles of 8 x 8 16-bit values; lane l points to row l % 8 of tile l / 8, lane (g, t) gets row g, columns 2 t and 2 t + 1 of each, or of
+// transposed ones column g, rows 2 t and 2 t + 1.
+inline void load_matrices(const void* from, void* to, int tiles, bool transposed) {
+  if (uint64_t(from) % 16) __builtin_trap();
+  emulator::Words& mine = emulator::fibers[emulator::current].brought;
+  memcpy(mine.word, &from, sizeof from);
+  emulator::wait(emulator::AT_SHUFFLE);
+  int lane = emulator::current % 32, g = lane / 4, t = lane % 4;
+  uint16_t* result = (uint16_t*)to;
+  const uint16_t* row[32];
+  for (int i = 0; i < 32; ++i) memcpy(&row[i], emulator::snapshot[emulator::current / 32 * 32 + i].word, sizeof row[i]);
+  for (int tile = 0; tile < tiles; ++tile)
+    for (int e = 0; e < 2; ++e) result[2 * tile + e] = transposed ? row[8 * tile + 2 * t + e][g] : row[8 * tile + g][2 * t + e];
+}
+inline void ptx_ldmatrix_x2(const void* from, void* to) { load_matrices(from, to, 2, false); }
+inline void ptx_ldmatrix_x4(const void* from, void* to) { load_matrices(from, to, 4, false); }
+inline void ptx_ldmatrix_x4_trans(const void* from, void* to) { load_matrices(from, to, 4, true); }
 
 // D += A B, A by rows, B by columns: m16n8k8 of tf32 (what is below its 11 bits is cut off), m16n8k16 of two 16-bit values a word, all
 // in float32, or m16n8k32 of four int8 a word, in int32. Lane (g, t) brings words t and t + 4 of rows g and g + 8 of A, and of column g
