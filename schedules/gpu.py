@@ -23,6 +23,7 @@ from kvbuffer_codegen.ir.signature import (
     WRITES,
 )
 from kvbuffer_codegen.schedules import Program, common
+from kvbuffer_codegen.schedules.geometry import Alone, Geometry
 from kvbuffer_codegen.schedules.gpu_channel import walk_row, walk_tokens
 from kvbuffer_codegen.schedules.gpu_mma import run_window
 from kvbuffer_codegen.schedules.gpu_mma_scaled import run_scaled
@@ -34,7 +35,7 @@ from kvbuffer_codegen.schedules.gpu_sweep import sweep
 from kvbuffer_codegen.schedules.gpu_tile import F32, Cell
 from kvbuffer_codegen.schedules.gpu_tree import find_parents
 from kvbuffer_codegen.schedules.gpu_window import run_row, write_zeros
-from kvbuffer_codegen.schedules.space_gpu import Alone, Geometry, GpuSchedule
+from kvbuffer_codegen.schedules.space_gpu import GpuSchedule
 
 
 def window(spec: KernelSpec, schedule: GpuSchedule) -> Program:

@@ -21,6 +21,7 @@ from kvbuffer_codegen.ir.expr import Expr
 from kvbuffer_codegen.ir.forms import FORMS, Definition
 from kvbuffer_codegen.ir.records import Field
 from kvbuffer_codegen.schedules import common
+from kvbuffer_codegen.schedules.geometry import WARP, Channels, Geometry, ceil_div, factored, power_of_two
 from kvbuffer_codegen.schedules.gpu_ring import (
     Ring,
     clear_carry,
@@ -57,7 +58,6 @@ from kvbuffer_codegen.schedules.gpu_token import (
     token_registers,
 )
 from kvbuffer_codegen.schedules.gpu_window import Rows, load_values, read_token, row_registers, solve_token, write_token
-from kvbuffer_codegen.schedules.space_gpu import WARP, Channels, Geometry, ceil_div, factored, power_of_two
 
 
 @dataclass

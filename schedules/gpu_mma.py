@@ -31,6 +31,7 @@ import tilelang.language as T
 from tilelang import tvm
 
 from kvbuffer_codegen.schedules import common
+from kvbuffer_codegen.schedules.geometry import STEP, STRIP, ceil_div, factored
 from kvbuffer_codegen.schedules.gpu_mma_load import (
     Lane,
     Records,
@@ -54,7 +55,6 @@ from kvbuffer_codegen.schedules.gpu_mma_load import (
 from kvbuffer_codegen.schedules.gpu_tile import F32, ZERO, Cell
 from kvbuffer_codegen.schedules.gpu_token import load_token, token_registers
 from kvbuffer_codegen.schedules.gpu_window import load_values, lower_row, row_registers, solve_token, write_token
-from kvbuffer_codegen.schedules.space_gpu import STEP, STRIP, ceil_div, factored
 
 MOST_STEPS = 4  #: of records, whose scores a warp works out together
 FORMAT = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}  #: dtypes as ``ptx_mma`` names them

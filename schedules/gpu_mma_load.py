@@ -11,6 +11,7 @@ import tilelang.language as T
 from kvbuffer_codegen.ir import expr as ex
 from kvbuffer_codegen.ir.expr import Expr
 from kvbuffer_codegen.ir.forms import STATES
+from kvbuffer_codegen.schedules.geometry import STEP, STRIP, WARP, Geometry, factored
 from kvbuffer_codegen.schedules.gpu_tile import (
     F32,
     ZERO,
@@ -34,7 +35,6 @@ from kvbuffer_codegen.schedules.gpu_token import (
     share_numbers,
     take_token,
 )
-from kvbuffer_codegen.schedules.space_gpu import STEP, STRIP, WARP, Geometry, factored
 
 
 @dataclass

@@ -19,6 +19,7 @@ import tilelang.language as T
 from tilelang import tvm
 
 from kvbuffer_codegen.schedules import common
+from kvbuffer_codegen.schedules.geometry import BAND, STEP, STRIP, WARP, ceil_div, factored
 from kvbuffer_codegen.schedules.gpu_mma import (
     Lefts,
     await_state,
@@ -42,7 +43,6 @@ from kvbuffer_codegen.schedules.gpu_mma_load import (
 from kvbuffer_codegen.schedules.gpu_scaled import inverse_of, scale_of, top
 from kvbuffer_codegen.schedules.gpu_tile import F32, ZERO, Cell, Place, access, leaves_of, load_columns
 from kvbuffer_codegen.schedules.gpu_token import Token, own_token
-from kvbuffer_codegen.schedules.space_gpu import BAND, STEP, STRIP, WARP, ceil_div, factored
 
 DIGITS = 4
 OLD, NEW, INVERSE = 0, 1, 2  #: rows of the channels' scales in shared memory

@@ -9,8 +9,8 @@ import tilelang.language as T
 from kvbuffer_codegen.ir.philox import ROUNDS, WORDS
 from kvbuffer_codegen.ir.signature import WRITES
 from kvbuffer_codegen.schedules import common
+from kvbuffer_codegen.schedules.geometry import ceil_div
 from kvbuffer_codegen.schedules.gpu_tile import Cell
-from kvbuffer_codegen.schedules.space_gpu import ceil_div
 
 
 @T.macro

@@ -21,6 +21,7 @@ from tilelang import tvm
 
 from kvbuffer_codegen.ir.expr import Expr
 from kvbuffer_codegen.ir.forms import Definition
+from kvbuffer_codegen.schedules.geometry import STEP, STRIP, WARP, Alone, ceil_div, factored
 from kvbuffer_codegen.schedules.gpu_mma import multiply
 from kvbuffer_codegen.schedules.gpu_tile import (
     F32,
@@ -56,7 +57,6 @@ from kvbuffer_codegen.schedules.gpu_window import (
     window_row,
     write_token,
 )
-from kvbuffer_codegen.schedules.space_gpu import STEP, STRIP, WARP, Alone, ceil_div, factored
 
 PIECE = 4  #: neighbouring columns of a lane in a product
 WIDE = 2 * PIECE  #: and in an access

@@ -13,6 +13,7 @@ from typing import Any
 import tilelang.language as T
 
 from kvbuffer_codegen.ir.expr import Expr
+from kvbuffer_codegen.schedules.geometry import ceil_div
 from kvbuffer_codegen.schedules.gpu_tile import (
     F32,
     ZERO,
@@ -27,7 +28,6 @@ from kvbuffer_codegen.schedules.gpu_tile import (
     number_at,
     suffix_sum,
 )
-from kvbuffer_codegen.schedules.space_gpu import ceil_div
 
 
 @dataclass

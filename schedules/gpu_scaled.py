@@ -9,8 +9,8 @@ from tilelang import tvm
 
 from kvbuffer_codegen.ir.storage import FORMATS, LEAST_SCALE
 from kvbuffer_codegen.schedules import common
+from kvbuffer_codegen.schedules.geometry import ceil_div
 from kvbuffer_codegen.schedules.gpu_tile import ZERO, Cell, Place, access, load_columns, load_rows
-from kvbuffer_codegen.schedules.space_gpu import ceil_div
 
 
 @T.macro

@@ -12,6 +12,7 @@ from tilelang import tvm
 from kvbuffer_codegen.ir.forms import STATES
 from kvbuffer_codegen.ir.philox import WORDS
 from kvbuffer_codegen.schedules import common
+from kvbuffer_codegen.schedules.geometry import Geometry
 from kvbuffer_codegen.schedules.gpu_random import draw
 from kvbuffer_codegen.schedules.gpu_ring import (
     Ring,
@@ -24,7 +25,6 @@ from kvbuffer_codegen.schedules.gpu_ring import (
 )
 from kvbuffer_codegen.schedules.gpu_scaled import choose_scales, load_scales
 from kvbuffer_codegen.schedules.gpu_tile import F32, Cell, access
-from kvbuffer_codegen.schedules.space_gpu import Geometry
 
 
 def state_access(g: Geometry) -> int:

@@ -12,9 +12,9 @@ from typing import Any
 
 import tilelang.language as T
 
+from kvbuffer_codegen.schedules.geometry import WARP, ceil_div
 from kvbuffer_codegen.schedules.gpu_scaled import scale_of
 from kvbuffer_codegen.schedules.gpu_tile import ZERO, Cell
-from kvbuffer_codegen.schedules.space_gpu import WARP, ceil_div
 
 
 @T.macro

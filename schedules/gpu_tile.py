@@ -1,7 +1,7 @@
 """What the CUDA templates share: a block's place, a lane's columns, sums over lanes, leaves in registers.
 
 Everything is at thread level: shapes of registers are those of
-:class:`~kvbuffer_codegen.schedules.space_gpu.Geometry`, and loops over registers unroll. A macro that shuffles is
+:class:`~kvbuffer_codegen.schedules.geometry.Geometry`, and loops over registers unroll. A macro that shuffles is
 called by whole warps only.
 """
 
@@ -19,7 +19,7 @@ from kvbuffer_codegen.ir.expr import Expr
 from kvbuffer_codegen.ir.forms import STATES, KernelSpec
 from kvbuffer_codegen.ir.signature import TensorArg, signature
 from kvbuffer_codegen.schedules import common
-from kvbuffer_codegen.schedules.space_gpu import WARP, Geometry
+from kvbuffer_codegen.schedules.geometry import WARP, Geometry
 
 F32 = "float32"
 ZERO = T.float32(0)

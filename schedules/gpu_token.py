@@ -18,6 +18,7 @@ from kvbuffer_codegen.ir import expr as ex
 from kvbuffer_codegen.ir.expr import Expr
 from kvbuffer_codegen.ir.forms import FORMS, Definition
 from kvbuffer_codegen.ir.records import Field
+from kvbuffer_codegen.schedules.geometry import WARP, ceil_div, factored, power_of_two
 from kvbuffer_codegen.schedules.gpu_ring import (
     Ring,
     clear_key_decay,
@@ -39,7 +40,6 @@ from kvbuffer_codegen.schedules.gpu_tile import (
     store_columns,
     sum_lanes,
 )
-from kvbuffer_codegen.schedules.space_gpu import WARP, ceil_div, factored, power_of_two
 
 MOST_SCORES = 32  #: scores of one record that a lane sums at a time
 

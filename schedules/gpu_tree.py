@@ -9,10 +9,10 @@ import tilelang.language as T
 from tilelang import tvm
 
 from kvbuffer_codegen.schedules import common
+from kvbuffer_codegen.schedules.geometry import ceil_div, factored
 from kvbuffer_codegen.schedules.gpu_ring import Ring
 from kvbuffer_codegen.schedules.gpu_tile import F32, ZERO, Cell
 from kvbuffer_codegen.schedules.gpu_token import Token
-from kvbuffer_codegen.schedules.space_gpu import ceil_div, factored
 
 
 @T.macro

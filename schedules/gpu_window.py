@@ -18,6 +18,7 @@ from tilelang import tvm
 
 from kvbuffer_codegen.ir.expr import Expr
 from kvbuffer_codegen.ir.forms import FORMS
+from kvbuffer_codegen.schedules.geometry import WARP, factored
 from kvbuffer_codegen.schedules.gpu_ring import (
     Ring,
     load_records,
@@ -45,7 +46,6 @@ from kvbuffer_codegen.schedules.gpu_token import (
     walk_window,
 )
 from kvbuffer_codegen.schedules.gpu_tree import solve_tree
-from kvbuffer_codegen.schedules.space_gpu import WARP, factored
 
 
 @dataclass

@@ -37,8 +37,9 @@ from kvbuffer_codegen.ir.recurrences import RECURRENCES as SHIPPED
 from kvbuffer_codegen.ir.recurrences import gated_delta_rule
 from kvbuffer_codegen.ir.signature import BASE, COUNT, FAULT, FAULT_LENGTH, FAULT_SLOT, SKIPPED, WINDOW
 from kvbuffer_codegen.runtime.reference import ReferenceKernel
-from kvbuffer_codegen.schedules import space, space_gpu
-from kvbuffer_codegen.schedules.space_gpu import Geometry, GpuSchedule, fits_the_brim
+from kvbuffer_codegen.schedules import geometry, space
+from kvbuffer_codegen.schedules.geometry import Geometry
+from kvbuffer_codegen.schedules.space_gpu import GpuSchedule, fits_the_brim
 from kvbuffer_codegen.schedules.targets import TARGETS, target
 
 SM90 = target("sm_90a")
@@ -299,7 +300,7 @@ def test_offsets_inside_a_row_are_narrow() -> None:
 @pytest.mark.parametrize("name", ["linear_attention", "gated_delta_rule"])
 def test_a_crowded_tree(name: str, emulated: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Vectors that are inputs as they are share memory in the inputs' dtype where there are many."""
-    monkeypatch.setattr(space_gpu, "MOST_VECTORS", 0)
+    monkeypatch.setattr(geometry, "MOST_VECTORS", 0)
     spec = spec_of("verify", name, window=9, tree=True, kv_only=6)
     kernel = emulated(spec)
     assert Geometry(spec, space.default(spec, SM90)).shared_dtype("reads") == spec.io == "bfloat16"

@@ -12,8 +12,9 @@ import math
 from dataclasses import replace
 
 from kvbuffer_codegen.ir.forms import FORMS, STATES, KernelSpec
+from kvbuffer_codegen.schedules.geometry import Geometry
 from kvbuffer_codegen.schedules.space import Schedule
-from kvbuffer_codegen.schedules.space_gpu import Geometry, GpuSchedule
+from kvbuffer_codegen.schedules.space_gpu import GpuSchedule
 
 #: Of one multiprocessor of an H200, by measurement: bytes a microsecond; microseconds that a block waits for its
 #: scalars, scores and barrier, and for memory; instructions of threads a microsecond, and of one thread.
