@@ -107,6 +107,8 @@ class GpuSchedule(Schedule):
         if spec.kv_only:
             limit = getattr(target, "shared_limit", 0) or 99 * 1024
             apart = replace(cls.default(replace(spec, kv_only=0), target), apart=1)
+            if apart.stage:  # a fold of such rows spills 128 bytes with four
+                apart = replace(apart, ctas_per_sm=min(apart.ctas_per_sm, 3))
             if Geometry(spec, apart).fits(limit):
                 return apart
 
