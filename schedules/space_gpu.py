@@ -147,7 +147,8 @@ class GpuSchedule(Schedule):
         narrow, window = spec.state != "float32", FORMS[spec.form].window
         if tensor and (window or narrow):
             rows = 128 if window and narrow else 64  # half the bytes of a tile: the rest of a block weighs more
-            return max(tensor, key=lambda s: (-abs(s.block_v - rows), s.threads == 128, s.ctas_per_sm))
+            threads = 128 if window else 64
+            return max(tensor, key=lambda s: (-abs(s.block_v - rows), s.threads == threads, s.ctas_per_sm))
         legal = [s for s in made if not s.mma]
         if not legal:
             what = f"form={spec.form}, window={spec.window}, state={spec.state}, K={spec.K}, V={spec.V}"
