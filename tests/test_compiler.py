@@ -238,6 +238,17 @@ def test_cubin(cuda: Target):
     assert lowered.overlap == waits_first(binary.data) == (cuda.name != "sm_80")
 
 
+def test_a_cubin_does_not_depend_on_the_folder_it_is_made_in():
+    """nvcc names what headers keep to a file after the folder; tensor cores bring such headers."""
+    sm90 = target("sm_90a")
+    spec = decode(K=64, V=64, state="float16", buffer=8)
+    schedule = next(s for s in space.legal(spec, sm90) if s.mma)
+    source = emit(spec, schedule, sm90).source
+    first, second = (compile_source(source, find_compiler(sm90)).data for _ in range(2))
+    assert first == second
+    assert b"_INTERNAL_00000000_9_kernel_cu_00000000" in first
+
+
 def test_an_access_in_front_of_the_wait_is_refused():
     """Nothing keeps a compiler from moving a load through a restricted pointer there."""
     cuda = target("sm_90a")
