@@ -621,7 +621,8 @@ class Geometry:
             return False
         if not self.ordinary.fits(shared_limit) or not self.folding.fits(shared_limit):
             return False
-        alone = form.folds != "full" or Alone(spec, self.schedule).possible
+        # Not for windows: with tensor cores, nobody writes the gates that their tokens take from shared memory.
+        alone = form.folds != "full" or (self.T == 1 and Alone(spec, self.schedule).possible)
         return alone and self.shared_bytes * self.schedule.ctas_per_sm <= shared_limit
 
     def fits(self, shared_limit: int) -> bool:
@@ -773,7 +774,7 @@ class Alone(Geometry):
         vectors = [factored(read)[1] for read in program.reads]
         vectors += [part for right in layout.rights for part in (right.vector, right.scale) if part is not None]
         shared = all(v.heads != "value" for v in vectors)
-        return 2 if shared and self.T == 1 and self.spec.ratio % 2 == 0 and self.groups > 1 else 1
+        return 2 if shared and self.T == 1 and self.spec.ratio % 2 == 0 and 2 * self.schedule.lanes <= WARP else 1
 
     @property
     def left_rows(self) -> int:

@@ -111,6 +111,8 @@ def stage_scales(cell: Cell, token: Token, channels: Any, folds: Any) -> None:
                 for c in T.unroll(g.columns):
                     cell.shared["channels"][OLD, cell.column(c)] = channels[c]
         else:
+            if first == 0 and g.T % 2 == 1:  # the group behind the last token reads what another of its warp stored
+                T.sync_warp()
             for q in list(range(1 if first else ceil_div(g.T, g.groups))):
                 if q * g.groups + cell.warp_group < first + g.T:
                     t = T.min(own_token(cell, q) - first, g.T - 1)

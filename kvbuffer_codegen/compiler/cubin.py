@@ -16,7 +16,8 @@ def waits_first(cubin: bytes) -> bool:
     Pointers are ``__restrict__``, so nothing in CUDA C++ keeps a compiler from moving loads of constant data in front
     of the wait: what it made is looked at.
     """
-    return all(_waits_first(code) for code in _texts(cubin))
+    codes = list(_texts(cubin))
+    return bool(codes) and all(_waits_first(code) for code in codes)
 
 
 def _waits_first(code: bytes) -> bool:

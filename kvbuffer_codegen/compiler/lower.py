@@ -231,9 +231,7 @@ def _check_launch(symbol: str, device: dict[str, Any], host: dict[str, Any]) -> 
         raise LoweringError(f"{symbol}: uses TMA descriptors, which the launchers do not encode; copy without them")
     for attr in ("cluster_dims", "use_cooperative_groups", "has_cuda_pdl_sync"):
         if device.get(attr):
-            raise LoweringError(
-                f"{symbol}: launch attribute {attr} is not supported by the launchers; accepted: a plain grid"
-            )
+            raise LoweringError(f"{symbol}: launch attribute {attr} is not for programs to set; accepted: a plain grid")
 
 
 def _repair_bfloat16(func: Any) -> Any:
