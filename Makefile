@@ -40,8 +40,8 @@ pytest: $(VENV)/.dev $(VENV)/.nvcc
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not slow" $(ARGS)
 
 stale: $(VENV)/.dev $(VENV)/.nvcc
-	$(BIN)/kvbuffer-codegen check --stale --compile 12 --part 1,2 & first=$$!; \
-	$(BIN)/kvbuffer-codegen check --stale --compile 12 --part 2,2 && wait $$first
+	$(BIN)/kvbuffer-codegen check --stale --compile 6 --part 1,2 & first=$$!; \
+	$(BIN)/kvbuffer-codegen check --stale --compile 6 --part 2,2 && wait $$first
 
 # --- set-up: one stamp each, made again when what it was made from changes
 
