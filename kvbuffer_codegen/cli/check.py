@@ -207,11 +207,9 @@ def _emitted(folder: Path, mine: Recurrence | None) -> tuple[Verdict, Any, Any]:
         verdict.reason = one_line(error)
         return verdict, None, None
     sources = [data for name, data in artifact.files.items() if name.endswith((".cu", ".cpp"))]
-    launch = {"grid": list(lowered.grid), "block": list(lowered.block), "shared": lowered.shared}
-    launch |= {"overlap": True} if lowered.overlap else {}
     if sources != [lowered.source.encode()]:
         verdict.reason = "its source is not what the tree emits: build it again"
-    elif any(manifest["launch"].get(name) != value for name, value in launch.items()):
+    elif any(manifest["launch"].get(name) != value for name, value in lowered.launch.items()):
         verdict.reason = "its launch is not what the tree emits: build it again"
     return verdict, None if verdict.reason else lowered, target
 

@@ -134,14 +134,7 @@ def manifest(
         **({"tree": True} if spec.tree else {}),
         "target": _target(target, compiler),
         "arguments": [to_dict(a) for a in signature(spec)],
-        "launch": {
-            "entry": lowered.entry,
-            "grid": list(lowered.grid),
-            "block": list(lowered.block),
-            "shared": lowered.shared,
-            "arguments": list(lowered.arguments),
-            **({"overlap": True} if lowered.overlap else {}),
-        },
+        "launch": lowered.launch,
         "schedule": schedule.to_dict(),
         "schedule_space": space.space_hash(),
         "compiler": {

@@ -76,6 +76,18 @@ class Lowered:
     arguments: tuple[dict[str, str], ...]
     overlap: bool = False
 
+    @property
+    def launch(self) -> dict[str, Any]:
+        """How it is launched, as a manifest says it."""
+        return {
+            "entry": self.entry,
+            "grid": list(self.grid),
+            "block": list(self.block),
+            "shared": self.shared,
+            "arguments": list(self.arguments),
+            **({"overlap": True} if self.overlap else {}),
+        }
+
 
 @dataclass(frozen=True)
 class _Device:
